@@ -5,3 +5,7 @@
 //! out frames, notices and the next time to call.
 
 pub mod wire;
+
+pub mod protocol;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,0 +1,143 @@
+//! Whose fault it was, and the one place that turns a cause into a code.
+
+use crate::wire::ErrorCode;
+use crate::wire::Fault;
+use crate::wire::MessageType;
+use crate::wire::WireError;
+
+/// What a peer did that the protocol does not allow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerMisbehaved {
+    /// Bytes that do not parse.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// A message that has no place here.
+    #[error("{} where it has no place", got.name())]
+    UnexpectedMessage {
+        /// What came.
+        got: MessageType,
+    },
+    /// A frame on a stream that nobody opened.
+    #[error("a frame on stream {stream}, which is not open")]
+    UnknownStream {
+        /// Its number.
+        stream: u32,
+    },
+    /// A stream opened under a number that was used or passed over.
+    #[error("stream {stream} opened twice or out of order")]
+    StreamReused {
+        /// Its number.
+        stream: u32,
+    },
+    /// More streams than announced.
+    #[error("more than {limit} streams open at once")]
+    TooManyStreams {
+        /// What we announced.
+        limit: u32,
+    },
+    /// More bytes than granted.
+    #[error("{got} bytes sent on stream {stream}, {limit} were granted")]
+    WindowOverrun {
+        /// The stream; 0 for events.
+        stream: u32,
+        /// Bytes so far.
+        got: u64,
+        /// Bytes granted so far.
+        limit: u64,
+    },
+    /// A message longer than announced.
+    #[error("a message of {got} bytes on stream {stream}, {limit} are taken here")]
+    MessageTooLong {
+        /// The stream; 0 for events.
+        stream: u32,
+        /// Its length.
+        got: u64,
+        /// What we announced.
+        limit: u64,
+    },
+    /// A frame after the end.
+    #[error("a frame on stream {stream} after its FIN")]
+    AfterEnd {
+        /// Its number.
+        stream: u32,
+    },
+    /// A stream whose answer ends without RESPONSE or ERROR.
+    #[error("stream {stream} ended without RESPONSE or ERROR")]
+    EndWithoutAnswer {
+        /// Its number.
+        stream: u32,
+    },
+    /// An answer that does not end its stream.
+    #[error("the answer on stream {stream} carries no FIN")]
+    AnswerWithoutEnd {
+        /// Its number.
+        stream: u32,
+    },
+    /// A message that is not continued.
+    #[error("a message on stream {stream} is cut short")]
+    CutMessage {
+        /// Its number.
+        stream: u32,
+    },
+    /// Frames that carry nothing.
+    #[error("too many empty frames on stream {stream}")]
+    EmptyFrames {
+        /// Its number.
+        stream: u32,
+    },
+    /// Acknowledges more than was sent.
+    #[error("{got} data frames acknowledged, {sent} were sent")]
+    AckOfUnsent {
+        /// The count in the acknowledgement.
+        got: u64,
+        /// Frames sent on this connection and before.
+        sent: u64,
+    },
+    /// Resumes at a place that cannot be.
+    #[error("resumes after data frame {got}; {acked} were acknowledged and {sent} sent")]
+    ResumeOutOfRange {
+        /// The count in the handshake.
+        got: u64,
+        /// Frames that had been acknowledged.
+        acked: u64,
+        /// Frames sent.
+        sent: u64,
+    },
+    /// Parts of an advertisement in the wrong order.
+    #[error("part {part} of an advertisement is out of order")]
+    AdvertiseOutOfOrder {
+        /// Which part.
+        part: u32,
+    },
+    /// More capabilities than a peer may advertise.
+    #[error("more than {limit} capabilities advertised")]
+    TooManyCapabilities {
+        /// The limit.
+        limit: usize,
+    },
+    /// More patterns than a peer may subscribe to.
+    #[error("more than {limit} subscriptions")]
+    TooManySubscriptions {
+        /// The limit.
+        limit: usize,
+    },
+    /// The peer closed the connection and said why.
+    #[error("the peer closed the connection: {}: {}", .0.code, .0.message)]
+    Closed(Box<Fault>),
+}
+
+impl PeerMisbehaved {
+    /// The code that the peer is told.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Wire(error) => error.code(),
+            Self::WindowOverrun { .. } | Self::MessageTooLong { .. } => ErrorCode::TooLarge,
+            Self::TooManyStreams { .. }
+            | Self::TooManyCapabilities { .. }
+            | Self::TooManySubscriptions { .. } => ErrorCode::Overloaded,
+            Self::Closed(fault) => fault.code,
+            _ => ErrorCode::InvalidFrame,
+        }
+    }
+}
