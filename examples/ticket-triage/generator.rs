@@ -1,0 +1,311 @@
+//! What could the support engineer do? A suggestion put together from lines of the passages, each with the
+//! article that says so. Nothing is made up: where the articles say nothing, so does the suggestion.
+
+use std::collections::BTreeMap;
+use std::collections::HashSet;
+
+use crate::markdown;
+use crate::model::Passage;
+use crate::model::Request;
+use crate::model::Suggestion;
+use crate::model::Token;
+use crate::model::Understanding;
+use crate::text;
+
+/// Most lines under one headline: more is the article again.
+const LINES: usize = 5;
+/// Below this probability the intent is shown as a guess.
+const SURE: f32 = 0.5;
+/// Longest quotation of the ticket, in bytes: the engineer has the ticket itself beside it.
+const QUOTE: usize = 200;
+/// Longest line that is taken over, in bytes; longer ones are prose to read in the article.
+const LINE: usize = 320;
+
+/// Composes the suggestion for a ticket.
+pub fn compose(request: &Request) -> Suggestion {
+    let mut draft = Draft::default();
+    draft.opening(request);
+    let lines = useful_lines(request);
+    let steps = best_procedure(request, &lines);
+    let is_step = |line: &Line<'_>| steps.iter().any(|step| step.says == line.says);
+    let rest: Vec<&Line<'_>> = lines.iter().filter(|line| line.relevance > 0.0 && !is_step(line)).collect();
+    let checks = strongest(rest.iter().filter(|line| line.sort == Sort::Check).copied());
+    let facts = strongest(rest.iter().filter(|line| line.sort == Sort::Fact).copied());
+    draft.list("Check first", &checks, false);
+    draft.list("Steps", &steps, true);
+    draft.list("Good to know", &facts, false);
+    draft.ending(request)
+}
+
+/// The text cut into pieces for a stream; joined again they are the text.
+pub fn tokens(text: &str) -> impl Iterator<Item = Token> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let word = rest.find(|letter: char| !letter.is_whitespace()).unwrap_or(rest.len());
+        let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |length| word + length);
+        let (token, after) = rest.split_at(end);
+        rest = after;
+        (!token.is_empty()).then(|| Token { text: token.to_owned() })
+    })
+}
+
+/// A line of a passage that an engineer can use.
+#[derive(Debug)]
+struct Line<'a> {
+    passage: &'a Passage,
+    says: &'a str,
+    sort: Sort,
+    /// How much of the ticket it speaks to: rare words count more.
+    relevance: f32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Something to make sure of before anything is done.
+    Check,
+    /// Something to do.
+    Step,
+    /// Anything else that is true.
+    Fact,
+}
+
+impl Sort {
+    fn of(says: &str, numbered: bool) -> Self {
+        let first = says.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or("").to_lowercase();
+        if CHECKING.contains(&first.as_str()) {
+            Self::Check
+        } else if numbered || DOING.contains(&first.as_str()) {
+            Self::Step
+        } else {
+            Self::Fact
+        }
+    }
+}
+
+/// Verbs that begin a check.
+const CHECKING: [&str; 9] =
+    ["verify", "confirm", "check", "ensure", "review", "identify", "authenticate", "determine", "find"];
+/// Verbs that begin a step.
+const DOING: [&str; 36] = [
+    "ask", "use", "tell", "inform", "explain", "offer", "open", "select", "choose", "go", "tap", "enter", "log",
+    "contact", "call", "submit", "send", "order", "freeze", "unlock", "apply", "request", "provide", "follow", "note",
+    "record", "process", "retrieve", "look", "navigate", "file", "transfer", "wait", "try", "set", "update",
+];
+
+fn useful_lines(request: &Request) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    let mut said = HashSet::new();
+    for passage in &request.passages {
+        for line in passage.text.lines() {
+            let (says, numbered) = markdown::item(line).unwrap_or((line, false));
+            let is_whole = !says.ends_with([':', '?', '…']) && !says.contains(" | ");
+            if is_whole && says.len() <= LINE && said.insert(says) {
+                lines.push(Line { passage, says, sort: Sort::of(says, numbered), relevance: 0.0 });
+            }
+        }
+    }
+    rate(&mut lines, request);
+    lines
+}
+
+/// Weighs each line by the words that it shares with the ticket and its intent.
+fn rate(lines: &mut [Line<'_>], request: &Request) {
+    let asked = stems(&format!("{} {}", request.ticket.text, phrase(&request.understanding.intent)));
+    let shared: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| stems(line.says).into_iter().filter(|stem| asked.contains(stem)).collect())
+        .collect();
+    let mut having: BTreeMap<&str, f32> = BTreeMap::new();
+    for stem in shared.iter().flatten() {
+        *having.entry(stem).or_default() += 1.0;
+    }
+    let all = lines.len() as f32 + 1.0;
+    for (line, stems) in lines.iter_mut().zip(&shared) {
+        line.relevance = stems.iter().map(|stem| (all / having[stem.as_str()]).ln()).sum();
+    }
+}
+
+fn stems(text: &str) -> HashSet<String> {
+    let words = text::words(text);
+    words.iter().filter(|word| !text::is_filler(word)).map(|word| text::stem(word).to_owned()).collect()
+}
+
+/// What to do comes whole from one article, in its order: half of one procedure and half of another is none.
+/// Passages are ranked, so the first one with steps is the one that matches the ticket best.
+fn best_procedure<'a>(request: &Request, lines: &'a [Line<'a>]) -> Vec<&'a Line<'a>> {
+    let procedures = request.passages.iter().map(|passage| {
+        let lines = lines.iter().filter(|line| line.passage.id == passage.id && line.sort != Sort::Fact);
+        lines.take(LINES).collect::<Vec<_>>()
+    });
+    let has_steps = |lines: &Vec<&Line<'_>>| lines.iter().filter(|line| line.sort == Sort::Step).count() >= 2;
+    procedures.into_iter().find(has_steps).unwrap_or_default()
+}
+
+/// The most relevant lines, best first.
+fn strongest<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Vec<&'a Line<'a>> {
+    let mut lines: Vec<&Line<'_>> = lines.collect();
+    lines.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+    lines.truncate(LINES - 2);
+    lines
+}
+
+/// The suggestion so far.
+#[derive(Debug, Default)]
+struct Draft {
+    text: String,
+    cites: Vec<String>,
+}
+
+impl Draft {
+    fn opening(&mut self, request: &Request) {
+        let Understanding { intent, confidence, entities } = &request.understanding;
+        let (about, percent) = (phrase(intent), confidence * 100.0);
+        self.text += &if *confidence < SURE {
+            format!("The customer may be writing about \"{about}\" ({percent:.0} % sure; read the ticket before you act)")
+        } else {
+            format!("The customer writes about \"{about}\" ({percent:.0} % sure)")
+        };
+        self.text += &format!(": {}\n", quote(&request.ticket.text));
+        if !entities.is_empty() {
+            let named: Vec<String> = entities.iter().map(|entity| format!("{} {}", entity.kind, entity.value)).collect();
+            self.text += &format!("Named in the ticket: {}.\n", named.join(", "));
+        }
+    }
+
+    fn list(&mut self, headline: &str, lines: &[&Line<'_>], numbered: bool) {
+        if lines.is_empty() {
+            return;
+        }
+        self.text += &format!("\n{headline}\n");
+        for (number, line) in (1..).zip(lines) {
+            let mark = if numbered { format!("{number}.") } else { "-".to_owned() };
+            let cite = self.cite(&line.passage.id);
+            self.text += &format!("{mark} {} [{cite}]\n", line.says);
+        }
+    }
+
+    /// The number that an article has in this suggestion.
+    fn cite(&mut self, id: &str) -> usize {
+        let place = self.cites.iter().position(|other| other == id).unwrap_or_else(|| {
+            self.cites.push(id.to_owned());
+            self.cites.len() - 1
+        });
+        place + 1
+    }
+
+    fn ending(mut self, request: &Request) -> Suggestion {
+        if self.cites.is_empty() {
+            self.text += "\nThe knowledge base has nothing to say on this. Ask the customer for details, or pass the \
+                          ticket on to a colleague who knows the subject.\n";
+        } else {
+            self.text += "\nSources\n";
+        }
+        for (number, id) in (1..).zip(&self.cites) {
+            let title = request.passages.iter().find(|passage| passage.id == *id).map_or("", |passage| &passage.title);
+            self.text += &format!("[{number}] {title} ({id})\n");
+        }
+        Suggestion { text: self.text.trim_end().to_owned(), cites: self.cites }
+    }
+}
+
+/// An intent's label in words: `pin_blocked` is `PIN blocked`.
+fn phrase(intent: &str) -> String {
+    let words = intent.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let written = words.map(|word| match word.to_lowercase().as_str() {
+        short @ ("pin" | "atm") => short.to_uppercase(),
+        name @ ("visa" | "mastercard" | "apple" | "google") => format!("{}{}", name[..1].to_uppercase(), &name[1..]),
+        other => other.to_owned(),
+    });
+    written.collect::<Vec<_>>().join(" ")
+}
+
+/// The ticket's words in quotation marks, on one line.
+fn quote(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.len() <= QUOTE {
+        return format!("\"{line}\"");
+    }
+    format!("\"{} …\"", line[..line.floor_char_boundary(QUOTE)].trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Entity;
+    use crate::model::EntityKind;
+    use crate::model::Ticket;
+
+    fn passage(id: &str, text: &str) -> Passage {
+        Passage { id: id.into(), title: format!("About {id}"), text: text.into(), score: 1.0 }
+    }
+
+    fn request(passages: Vec<Passage>) -> Request {
+        Request {
+            ticket: Ticket { id: "1".into(), text: "My card was stolen yesterday.".into() },
+            understanding: Understanding {
+                intent: "lost_or_stolen_card".into(),
+                confidence: 0.93,
+                entities: vec![Entity { kind: EntityKind::Problem, value: "stolen".into() }],
+            },
+            passages,
+        }
+    }
+
+    #[test]
+    fn a_suggestion_says_what_is_wanted_what_to_check_what_to_do_and_where_it_is_written() {
+        let suggestion = compose(&request(vec![
+            passage("facts", "Costs:\nA stolen card costs nothing to replace."),
+            passage("steps", "Freezing:\n1. Ask when it was seen last\n2. Freeze the card"),
+            passage("checks", "- Check that the card is stolen, not mislaid\n- Feed the cat"),
+        ]));
+        let expected = "\
+The customer writes about \"lost or stolen card\" (93 % sure): \"My card was stolen yesterday.\"
+Named in the ticket: problem stolen.
+
+Check first
+- Check that the card is stolen, not mislaid [1]
+
+Steps
+1. Ask when it was seen last [2]
+2. Freeze the card [2]
+
+Good to know
+- A stolen card costs nothing to replace. [3]
+
+Sources
+[1] About checks (checks)
+[2] About steps (steps)
+[3] About facts (facts)";
+        assert_eq!(suggestion.text, expected);
+        assert_eq!(suggestion.cites, ["checks", "steps", "facts"]);
+    }
+
+    #[test]
+    fn without_passages_nothing_is_made_up() {
+        let suggestion = compose(&request(Vec::new()));
+        assert!(suggestion.text.contains("has nothing to say on this"), "{}", suggestion.text);
+        assert_eq!(suggestion.cites, [""; 0]);
+    }
+
+    #[test]
+    fn an_unsure_intent_is_shown_as_a_guess() {
+        let mut request = request(Vec::new());
+        request.understanding.confidence = 0.3;
+        assert!(compose(&request).text.starts_with("The customer may be writing about"));
+    }
+
+    #[test]
+    fn tokens_joined_are_the_text() {
+        let text = " Steps\n1.  Freeze the card [1]\n\n…end \n";
+        let tokens: Vec<Token> = tokens(text).collect();
+        assert_eq!(tokens.iter().map(|token| token.text.as_str()).collect::<String>(), text);
+        assert_eq!(tokens[0].text, " Steps");
+        assert_eq!(tokens[2].text, "  Freeze");
+    }
+
+    #[test]
+    fn labels_become_words() {
+        assert_eq!(phrase("reverted_card_payment?"), "reverted card payment");
+        assert_eq!(phrase("change_pin"), "change PIN");
+    }
+}
