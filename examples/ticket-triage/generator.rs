@@ -16,6 +16,8 @@ use crate::text;
 const LINES: usize = 5;
 /// Below this probability the intent is shown as a guess.
 const SURE: f32 = 0.5;
+/// Articles and lines with less than this share of the best one's weight are left out: they match by chance.
+const STRONG: f32 = 0.6;
 /// Longest quotation of the ticket, in bytes: the engineer has the ticket itself beside it.
 const QUOTE: usize = 200;
 /// Longest line that is taken over, in bytes; longer ones are prose to read in the article.
@@ -25,10 +27,12 @@ const LINE: usize = 320;
 pub fn compose(request: &Request) -> Suggestion {
     let mut draft = Draft::default();
     draft.opening(request);
-    let lines = useful_lines(request);
-    let steps = best_procedure(request, &lines);
+    let asked = asked(request);
+    let lines = useful_lines(request, &asked);
+    let steps = best_procedure(request, &lines, &asked);
     let is_step = |line: &Line<'_>| steps.iter().any(|step| step.says == line.says);
-    let rest: Vec<&Line<'_>> = lines.iter().filter(|line| line.relevance > 0.0 && !is_step(line)).collect();
+    let least = STRONG * lines.iter().map(|line| line.relevance).fold(f32::MIN_POSITIVE, f32::max);
+    let rest: Vec<&Line<'_>> = lines.iter().filter(|line| line.relevance >= least && !is_step(line)).collect();
     let checks = strongest(rest.iter().filter(|line| line.sort == Sort::Check).copied());
     let facts = strongest(rest.iter().filter(|line| line.sort == Sort::Fact).copied());
     draft.list("Check first", &checks, false);
@@ -54,6 +58,8 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Token> {
 struct Line<'a> {
     passage: &'a Passage,
     says: &'a str,
+    /// Its place in a numbered list.
+    number: Option<u32>,
     sort: Sort,
     /// How much of the ticket it speaks to: rare words count more.
     relevance: f32,
@@ -70,11 +76,11 @@ enum Sort {
 }
 
 impl Sort {
-    fn of(says: &str, numbered: bool) -> Self {
+    fn of(says: &str, number: Option<u32>) -> Self {
         let first = says.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or("").to_lowercase();
-        if CHECKING.contains(&first.as_str()) {
+        if CHECKING.contains(&first.as_str()) || says.contains(" must ") {
             Self::Check
-        } else if numbered || DOING.contains(&first.as_str()) {
+        } else if number.is_some() || DOING.contains(&first.as_str()) {
             Self::Step
         } else {
             Self::Fact
@@ -92,37 +98,43 @@ const DOING: [&str; 36] = [
     "record", "process", "retrieve", "look", "navigate", "file", "transfer", "wait", "try", "set", "update",
 ];
 
-fn useful_lines(request: &Request) -> Vec<Line<'_>> {
+fn useful_lines<'a>(request: &'a Request, asked: &HashSet<String>) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     let mut said = HashSet::new();
-    for passage in &request.passages {
+    let best = request.passages.iter().map(|passage| passage.score).fold(0.0, f32::max);
+    for passage in request.passages.iter().filter(|passage| passage.score >= STRONG * best) {
         for line in passage.text.lines() {
-            let (says, numbered) = markdown::item(line).unwrap_or((line, false));
-            let is_whole = !says.ends_with([':', '?', '…']) && !says.contains(" | ");
-            if is_whole && says.len() <= LINE && said.insert(says) {
-                lines.push(Line { passage, says, sort: Sort::of(says, numbered), relevance: 0.0 });
+            let (says, number) = markdown::item(line).unwrap_or((line, None));
+            // Headings, questions, rows of tables, quoted scripts and gaps in a template are no advice by themselves.
+            let is_advice = !says.ends_with([':', '?', '…'])
+                && ![" | ", "not available]"].iter().any(|mark| says.contains(mark))
+                && says.starts_with(char::is_alphanumeric);
+            if is_advice && says.len() <= LINE && said.insert(says) {
+                lines.push(Line { passage, says, number, sort: Sort::of(says, number), relevance: 0.0 });
             }
         }
     }
-    rate(&mut lines, request);
+    rate(&mut lines, asked);
     lines
 }
 
-/// Weighs each line by the words that it shares with the ticket and its intent.
-fn rate(lines: &mut [Line<'_>], request: &Request) {
-    let asked = stems(&format!("{} {}", request.ticket.text, phrase(&request.understanding.intent)));
-    let shared: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| stems(line.says).into_iter().filter(|stem| asked.contains(stem)).collect())
-        .collect();
+/// Weighs each line by the words that it shares with the ticket and its intent; one alone is chance.
+fn rate(lines: &mut [Line<'_>], asked: &HashSet<String>) {
+    let shared: Vec<Vec<String>> =
+        lines.iter().map(|line| stems(line.says).intersection(asked).cloned().collect()).collect();
     let mut having: BTreeMap<&str, f32> = BTreeMap::new();
     for stem in shared.iter().flatten() {
         *having.entry(stem).or_default() += 1.0;
     }
     let all = lines.len() as f32 + 1.0;
-    for (line, stems) in lines.iter_mut().zip(&shared) {
+    for (line, stems) in lines.iter_mut().zip(&shared).filter(|(_, stems)| stems.len() > 1) {
         line.relevance = stems.iter().map(|stem| (all / having[stem.as_str()]).ln()).sum();
     }
+}
+
+/// The words that count of a ticket and its intent.
+fn asked(request: &Request) -> HashSet<String> {
+    stems(&format!("{} {}", request.ticket.text, phrase(&request.understanding.intent)))
 }
 
 fn stems(text: &str) -> HashSet<String> {
@@ -130,15 +142,33 @@ fn stems(text: &str) -> HashSet<String> {
     words.iter().filter(|word| !text::is_filler(word)).map(|word| text::stem(word).to_owned()).collect()
 }
 
-/// What to do comes whole from one article, in its order: half of one procedure and half of another is none.
-/// Passages are ranked, so the first one with steps is the one that matches the ticket best.
-fn best_procedure<'a>(request: &Request, lines: &'a [Line<'a>]) -> Vec<&'a Line<'a>> {
+/// What to do comes whole from one article, in its order: half of one procedure and half of another is none. It
+/// is the article whose title has most of what was asked; of equals the one that was found first.
+fn best_procedure<'a>(request: &Request, lines: &'a [Line<'a>], asked: &HashSet<String>) -> Vec<&'a Line<'a>> {
     let procedures = request.passages.iter().map(|passage| {
-        let lines = lines.iter().filter(|line| line.passage.id == passage.id && line.sort != Sort::Fact);
-        lines.take(LINES).collect::<Vec<_>>()
+        let lines: Vec<&Line<'_>> = lines.iter().filter(|line| line.passage.id == passage.id).collect();
+        (stems(&passage.title).intersection(asked).count(), procedure(&lines))
     });
-    let has_steps = |lines: &Vec<&Line<'_>>| lines.iter().filter(|line| line.sort == Sort::Step).count() >= 2;
-    procedures.into_iter().find(has_steps).unwrap_or_default()
+    let usable = procedures.filter(|(fit, steps)| *fit > 0 && steps.len() > 1);
+    usable.rev().max_by_key(|(fit, _)| *fit).map(|(_, steps)| steps).unwrap_or_default()
+}
+
+/// The first numbered list of an article, or else what reads like steps.
+fn procedure<'a>(lines: &[&'a Line<'a>]) -> Vec<&'a Line<'a>> {
+    let mut list: Vec<&Line<'_>> = Vec::new();
+    for line in lines.iter().filter(|line| line.number.is_some()) {
+        let continues = list.last().is_none_or(|last| last.number < line.number);
+        if continues {
+            list.push(line);
+        } else if list.len() > 1 {
+            break;
+        }
+    }
+    if list.len() < 2 {
+        list = lines.iter().filter(|line| line.sort == Sort::Step).copied().collect();
+    }
+    list.truncate(LINES);
+    list
 }
 
 /// The most relevant lines, best first.
@@ -255,7 +285,7 @@ mod tests {
     fn a_suggestion_says_what_is_wanted_what_to_check_what_to_do_and_where_it_is_written() {
         let suggestion = compose(&request(vec![
             passage("facts", "Costs:\nA stolen card costs nothing to replace."),
-            passage("steps", "Freezing:\n1. Ask when it was seen last\n2. Freeze the card"),
+            passage("stolen", "Freezing:\n1. Ask when it was seen last\n2. Freeze the card"),
             passage("checks", "- Check that the card is stolen, not mislaid\n- Feed the cat"),
         ]));
         let expected = "\
@@ -274,10 +304,10 @@ Good to know
 
 Sources
 [1] About checks (checks)
-[2] About steps (steps)
+[2] About stolen (stolen)
 [3] About facts (facts)";
         assert_eq!(suggestion.text, expected);
-        assert_eq!(suggestion.cites, ["checks", "steps", "facts"]);
+        assert_eq!(suggestion.cites, ["checks", "stolen", "facts"]);
     }
 
     #[test]

@@ -39,23 +39,20 @@ fn plain(line: &str) -> Option<String> {
         format!("{}:", text.trim_end_matches(':'))
     } else if let Some(item) = text.strip_prefix("* ").or_else(|| text.strip_prefix("• ")) {
         format!("- {item}")
-    } else if let Some((number, item)) = text.split_once(") ").filter(|(number, _)| is_number(number)) {
+    } else if let Some((number, item)) = text.split_once(") ").filter(|(number, _)| number.parse::<u32>().is_ok()) {
         format!("{number}. {item}")
     } else {
         text
     })
 }
 
-/// What an item of a list says, and whether its list is a numbered one; `None` for any other line.
-pub fn item(line: &str) -> Option<(&str, bool)> {
+/// What an item of a list says, and its number in a numbered list; `None` for any other line.
+pub fn item(line: &str) -> Option<(&str, Option<u32>)> {
     if let Some(item) = line.strip_prefix("- ") {
-        return Some((item, false));
+        return Some((item, None));
     }
-    line.split_once(". ").filter(|(number, _)| is_number(number)).map(|(_, item)| (item, true))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+    let (number, item) = line.split_once(". ")?;
+    Some((item, Some(number.parse().ok()?)))
 }
 
 #[cfg(test)]
@@ -74,8 +71,8 @@ mod tests {
 
     #[test]
     fn items_of_both_sorts_of_lists_are_told_apart() {
-        assert_eq!(item("1. Verify"), Some(("Verify", true)));
-        assert_eq!(item("- Verify"), Some(("Verify", false)));
+        assert_eq!(item("1. Verify"), Some(("Verify", Some(1))));
+        assert_eq!(item("- Verify"), Some(("Verify", None)));
         assert_eq!(item("See form no. 4. Verify"), None);
     }
 }

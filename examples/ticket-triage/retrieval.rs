@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use serde::Deserialize;
 
@@ -21,8 +22,21 @@ const B: f32 = 0.75;
 const TITLE_WEIGHT: f32 = 3.0;
 /// What the classifier and the rules add counts less than what the customer wrote.
 const EXPANSION_WEIGHT: f32 = 0.5;
-/// Longest excerpt, in bytes: what a person takes in at a glance.
-const EXCERPT: usize = 700;
+/// Longest excerpt, in bytes: what a person reads without scrolling.
+const EXCERPT: usize = 900;
+/// What customers say and articles never do, with what articles say instead.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("top", "deposit fund"),
+    ("cheque", "check deposit"),
+    ("swallowed", "atm card lost"),
+    ("recognised", "recognize unauthorized"),
+    ("passcode", "password"),
+    ("beneficiary", "recipient"),
+    ("terminate", "close account"),
+    ("disposable", "virtual"),
+    ("apple", "digital wallet"),
+    ("google", "digital wallet"),
+];
 
 /// An article of the knowledge base.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -38,48 +52,60 @@ pub struct Document {
 /// The knowledge base, cut into sections and ready to be searched.
 #[derive(Debug)]
 pub struct Index {
-    documents: Vec<Document>,
+    articles: Vec<Article>,
     sections: Vec<Section>,
     /// For each word, the sections that have it and how often.
     postings: HashMap<String, Vec<(usize, f32)>>,
     mean_length: f32,
 }
 
+/// A document without its Markdown.
+#[derive(Debug)]
+struct Article {
+    id: String,
+    title: String,
+    lines: Vec<String>,
+}
+
 /// The part of an article from one heading to the next.
 #[derive(Debug)]
 struct Section {
-    document: usize,
-    lines: Vec<String>,
+    article: usize,
+    lines: Range<usize>,
     /// In words, the title's included.
     length: f32,
 }
 
 impl Index {
-    /// Cuts and counts the documents.
+    /// Cuts the documents into sections and counts their words.
     pub fn build(documents: Vec<Document>) -> Self {
-        let mut index = Self { documents: Vec::new(), sections: Vec::new(), postings: HashMap::new(), mean_length: 0.0 };
-        for (number, document) in documents.iter().enumerate() {
-            for lines in markdown::sections(&document.content) {
-                index.add(number, &document.title, lines);
+        let mut index = Self { articles: Vec::new(), sections: Vec::new(), postings: HashMap::new(), mean_length: 0.0 };
+        for Document { id, title, content } in documents {
+            let mut lines = Vec::new();
+            for section in markdown::sections(&content) {
+                index.add(&title, &section, lines.len());
+                lines.extend(section);
             }
+            index.articles.push(Article { id, title, lines });
         }
         let total: f32 = index.sections.iter().map(|section| section.length).sum();
         index.mean_length = total / index.sections.len().max(1) as f32;
-        index.documents = documents;
         index
     }
 
-    fn add(&mut self, document: usize, title: &str, lines: Vec<String>) {
+    /// Adds a section of the article that comes next, where its lines begin at `start`.
+    fn add(&mut self, title: &str, lines: &[String], start: usize) {
         let mut counts: HashMap<String, f32> = HashMap::new();
         let body = lines.iter().flat_map(|line| terms(line)).map(|term| (term, 1.0));
         for (term, weight) in terms(title).into_iter().map(|term| (term, TITLE_WEIGHT)).chain(body) {
             *counts.entry(term).or_default() += weight;
         }
-        let section = self.sections.len();
-        self.sections.push(Section { document, lines, length: counts.values().sum() });
+        let length = counts.values().sum();
+        let lines = start..start + lines.len();
         for (term, count) in counts {
-            self.postings.entry(term).or_default().push((section, count));
+            self.postings.entry(term).or_default().push((self.sections.len(), count));
         }
+        self.sections.push(Section { article: self.articles.len(), lines, length });
     }
 
     /// The best passage of each of the best articles, best first. Excerpts are cut one by one as the iterator
@@ -96,7 +122,7 @@ impl Index {
         let mut ranked: Vec<usize> = (0..scores.len()).filter(|section| scores[*section] > 0.0).collect();
         ranked.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let mut seen = HashSet::new();
-        ranked.retain(|section| seen.insert(self.sections[*section].document));
+        ranked.retain(|section| seen.insert(self.sections[*section].article));
         ranked.truncate(question.limit as usize);
         ranked.into_iter().map(move |section| self.passage(section, scores[section], &query))
     }
@@ -106,6 +132,11 @@ impl Index {
         let mut query: BTreeMap<String, f32> = BTreeMap::new();
         for term in terms(&question.text) {
             *query.entry(term).or_default() += 1.0;
+        }
+        for (said, written) in SYNONYMS {
+            if let Some(weight) = query.remove(text::stem(said)) {
+                add(&mut query, written, weight);
+            }
         }
         if let Some(understanding) = understanding {
             expand(&mut query, understanding);
@@ -124,9 +155,9 @@ impl Index {
     }
 
     fn passage(&self, section: usize, score: f32, query: &BTreeMap<String, f32>) -> Passage {
-        let Section { document, lines, .. } = &self.sections[section];
-        let Document { id, title, .. } = &self.documents[*document];
-        Passage { id: id.clone(), title: title.clone(), text: excerpt(lines, query), score }
+        let Section { article, lines: section, .. } = &self.sections[section];
+        let Article { id, title, lines } = &self.articles[*article];
+        Passage { id: id.clone(), title: title.clone(), text: excerpt(lines, section.clone(), query), score }
     }
 }
 
@@ -160,30 +191,35 @@ fn terms(text: &str) -> Vec<String> {
     words.iter().filter(|word| !text::is_filler(word)).map(|word| text::stem(word).to_owned()).collect()
 }
 
-/// The line that matches best and as many of its neighbours as fit, those after it first: what explains a line
-/// mostly follows it.
-fn excerpt(lines: &[String], query: &BTreeMap<String, f32>) -> String {
+/// The line of the section that matches best, with as much of the section and then of the article as fits.
+fn excerpt(lines: &[String], section: Range<usize>, query: &BTreeMap<String, f32>) -> String {
     let weight = |line: &String| {
         let terms: HashSet<String> = terms(line).into_iter().collect();
         terms.iter().filter_map(|term| query.get(term)).sum::<f32>()
     };
-    let weights: Vec<f32> = lines.iter().map(weight).collect();
+    let weights = section.clone().map(|line| (line, weight(&lines[line])));
     // Of equals the first: a section tends to open with what matters.
-    let best = (0..lines.len()).rev().max_by(|a, b| weights[*a].total_cmp(&weights[*b])).unwrap_or(0);
-    let (mut from, mut to) = (best, (best + 1).min(lines.len()));
-    let mut room = EXCERPT.saturating_sub(lines[from..to].iter().map(String::len).sum());
+    let best = weights.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(section.start, |(line, _)| line);
+    let within_section = grow(lines, best..best + 1, section);
+    let within_article = grow(lines, within_section, 0..lines.len());
+    shorten(&lines[within_article].join("\n"))
+}
+
+/// Takes in neighbours as long as an excerpt has room, those after first: what explains a line mostly follows it.
+fn grow(lines: &[String], mut part: Range<usize>, whole: Range<usize>) -> Range<usize> {
+    let mut length: usize = lines[part.clone()].iter().map(|line| line.len() + 1).sum();
     loop {
-        let next = if to < lines.len() { lines[to].len() } else { usize::MAX };
-        let previous = if from > 0 { lines[from - 1].len() } else { usize::MAX };
-        if next < room {
-            room -= next + 1;
-            to += 1;
-        } else if previous < room {
-            room -= previous + 1;
-            from -= 1;
+        let fits = |line: usize| length + lines[line].len() < EXCERPT;
+        let line = if part.end < whole.end && fits(part.end) {
+            part.end += 1;
+            part.end - 1
+        } else if part.start > whole.start && fits(part.start - 1) {
+            part.start -= 1;
+            part.start
         } else {
-            return shorten(&lines[from..to].join("\n"));
-        }
+            return part;
+        };
+        length += lines[line].len() + 1;
     }
 }
 
@@ -224,7 +260,7 @@ mod tests {
         let passages: Vec<Passage> = index.retrieve(&Question::new("What does a new card cost?"), None).collect();
         assert_eq!(passages.len(), 1, "{passages:?}");
         assert_eq!((passages[0].id.as_str(), passages[0].title.as_str()), ("cards", "Lost cards"));
-        assert_eq!(passages[0].text, "Replace:\nA new card costs $10.");
+        assert_eq!(passages[0].text, "Freeze:\nFreeze the card at once.\nReplace:\nA new card costs $10.");
     }
 
     #[test]
@@ -266,9 +302,9 @@ mod tests {
     fn an_excerpt_holds_the_best_line_and_fits() {
         let mut lines: Vec<String> = (0..100).map(|number| format!("Line {number} says nothing of note.")).collect();
         lines[60] = "A passport is needed.".into();
-        let excerpt = excerpt(&lines, &BTreeMap::from([("passport".into(), 1.0)]));
+        let excerpt = excerpt(&lines, 50..70, &BTreeMap::from([("passport".into(), 1.0)]));
         assert!(excerpt.contains("passport") && excerpt.len() <= EXCERPT, "{excerpt}");
         let long = vec!["пароль ".repeat(300)];
-        assert!(super::excerpt(&long, &BTreeMap::new()).ends_with("пароль …"));
+        assert!(super::excerpt(&long, 0..1, &BTreeMap::new()).ends_with("пароль …"));
     }
 }
