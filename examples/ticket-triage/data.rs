@@ -21,7 +21,7 @@ const MOST_TICKETS: usize = 10_000;
 
 /// A set of tickets with their intents, and a knowledge base with questions to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
+pub(crate) enum Data {
     /// Banking77 and the bank knowledge base, in a folder beside the repository.
     Shared(PathBuf),
     /// The few lines that the repository ships.
@@ -30,16 +30,16 @@ pub enum Data {
 
 /// A situation of a customer, with the articles that help him.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Situation {
+pub(crate) struct Situation {
     /// Told in the words of the data set.
-    pub situation: String,
+    pub(crate) situation: String,
     /// Ids of all articles that an answer needs.
-    pub required_documents: Vec<String>,
+    pub(crate) required_documents: Vec<String>,
 }
 
 /// Which tickets to triage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tickets {
+pub(crate) enum Tickets {
     /// So many from the test half, of different intents as far as there are.
     First(usize),
     /// All from a file, one on each line: plain text, or JSON with `text` and perhaps `id`.
@@ -51,20 +51,26 @@ impl FromStr for Tickets {
 
     /// A number is a count, all else is the name of a file.
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        Ok(given.parse().map_or_else(|_| Self::File(given.into()), Self::First))
+        Ok(given
+            .parse()
+            .map_or_else(|_| Self::File(given.into()), Self::First))
     }
 }
 
 impl Data {
     /// The shared data if both sets are there, else the repository's own.
-    pub fn locate() -> Self {
+    pub(crate) fn locate() -> Self {
         let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
         let has = |folder: &str| shared.join(folder).is_dir();
-        if has("banking77") && has("bank-knowledge") { Self::Shared(shared) } else { Self::Own }
+        if has("banking77") && has("bank-knowledge") {
+            Self::Shared(shared)
+        } else {
+            Self::Own
+        }
     }
 
     /// What to tell readers of any figure about its source.
-    pub fn source(&self) -> &'static str {
+    pub(crate) fn source(&self) -> &'static str {
         match self {
             Self::Shared(_) => {
                 "Banking77 (Casanueva et al., Efficient Intent Detection with Dual Sentence Encoders, 2020, CC BY 4.0) \
@@ -79,7 +85,7 @@ impl Data {
     /// # Errors
     ///
     /// When the file cannot be read or a line is not what it should be; so for all below.
-    pub fn training(&self) -> Result<Vec<Example>, DataError> {
+    pub(crate) fn training(&self) -> Result<Vec<Example>, DataError> {
         match self {
             Self::Shared(folder) => read_csv(&folder.join("banking77/train.csv")),
             Self::Own => own_tickets(|place| place % TEST_SHARE != 0),
@@ -87,7 +93,7 @@ impl Data {
     }
 
     /// Tickets that training has not seen.
-    pub fn test(&self) -> Result<Vec<Example>, DataError> {
+    pub(crate) fn test(&self) -> Result<Vec<Example>, DataError> {
         match self {
             Self::Shared(folder) => read_csv(&folder.join("banking77/test.csv")),
             Self::Own => own_tickets(|place| place % TEST_SHARE == 0),
@@ -95,17 +101,17 @@ impl Data {
     }
 
     /// The articles of the knowledge base.
-    pub fn documents(&self) -> Result<Vec<Document>, DataError> {
+    pub(crate) fn documents(&self) -> Result<Vec<Document>, DataError> {
         self.lines("documents.jsonl", include_str!("data/documents.jsonl"))
     }
 
     /// Situations with the articles that each needs.
-    pub fn situations(&self) -> Result<Vec<Situation>, DataError> {
+    pub(crate) fn situations(&self) -> Result<Vec<Situation>, DataError> {
         self.lines("questions.jsonl", include_str!("data/questions.jsonl"))
     }
 
     /// The tickets chosen.
-    pub fn tickets(&self, which: &Tickets) -> Result<Vec<Ticket>, DataError> {
+    pub(crate) fn tickets(&self, which: &Tickets) -> Result<Vec<Ticket>, DataError> {
         match which {
             Tickets::First(count) => Ok(varied(&self.test()?, *count)),
             Tickets::File(file) => read_tickets(file),
@@ -125,7 +131,12 @@ impl Data {
 
 fn own_tickets(wanted: impl Fn(usize) -> bool) -> Result<Vec<Example>, DataError> {
     let all: Vec<Example> = json_lines(Path::new("tickets.jsonl"), include_str!("data/tickets.jsonl"))?;
-    Ok(all.into_iter().enumerate().filter(|(place, _)| wanted(*place)).map(|(_, example)| example).collect())
+    Ok(all
+        .into_iter()
+        .enumerate()
+        .filter(|(place, _)| wanted(*place))
+        .map(|(_, example)| example)
+        .collect())
 }
 
 /// One ticket of each intent, then a second of each, and so on. The steps are the same every time.
@@ -139,8 +150,17 @@ fn varied(examples: &[Example], count: usize) -> Vec<Ticket> {
         *round += 1;
     }
     rounds.sort_by_key(|(round, scattered, _)| (*round, *scattered));
-    let chosen = rounds.into_iter().take(count).map(|(_, _, example)| example.text.clone());
-    (1..).zip(chosen).map(|(number, text)| Ticket { id: format!("ticket-{number:02}"), text }).collect()
+    let chosen = rounds
+        .into_iter()
+        .take(count)
+        .map(|(_, _, example)| example.text.clone());
+    (1..)
+        .zip(chosen)
+        .map(|(number, text)| Ticket {
+            id: format!("ticket-{number:02}"),
+            text,
+        })
+        .collect()
 }
 
 fn read_tickets(file: &Path) -> Result<Vec<Ticket>, DataError> {
@@ -152,34 +172,58 @@ fn read_tickets(file: &Path) -> Result<Vec<Ticket>, DataError> {
     }
     let mut tickets = Vec::new();
     for (place, line) in (1..).zip(read(file)?.lines()) {
-        let wrong = |what: String| DataError { file: file.into(), line: Some(place), what };
+        let wrong = |what: String| DataError {
+            file: file.into(),
+            line: Some(place),
+            what,
+        };
         let written = match line.trim() {
             "" => continue,
             json if json.starts_with('{') => serde_json::from_str(json).map_err(|e| wrong(e.to_string()))?,
-            plain => Written { id: None, text: plain.to_owned() },
+            plain => Written {
+                id: None,
+                text: plain.to_owned(),
+            },
         };
         if written.text.trim().is_empty() {
-            return Err(wrong("the text of this ticket is empty: write what the customer says".into()));
+            return Err(wrong(
+                "the text of this ticket is empty: write what the customer says".into(),
+            ));
         }
         if tickets.len() == MOST_TICKETS {
             return Err(wrong(format!("more than {MOST_TICKETS} tickets: split the file")));
         }
-        let id = written.id.unwrap_or_else(|| format!("ticket-{:02}", tickets.len() + 1));
-        tickets.push(Ticket { id, text: written.text });
+        let id = written
+            .id
+            .unwrap_or_else(|| format!("ticket-{:02}", tickets.len() + 1));
+        tickets.push(Ticket {
+            id,
+            text: written.text,
+        });
     }
     if tickets.is_empty() {
         let what = "no ticket in it: write one on each line".to_owned();
-        return Err(DataError { file: file.into(), line: None, what });
+        return Err(DataError {
+            file: file.into(),
+            line: None,
+            what,
+        });
     }
     Ok(tickets)
 }
 
 fn read(file: &Path) -> Result<String, DataError> {
-    fs::read_to_string(file).map_err(|error| DataError { file: file.into(), line: None, what: error.to_string() })
+    fs::read_to_string(file).map_err(|error| DataError {
+        file: file.into(),
+        line: None,
+        what: error.to_string(),
+    })
 }
 
 fn json_lines<T: DeserializeOwned>(file: &Path, text: &str) -> Result<Vec<T>, DataError> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let lines = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty());
     let parse = |(place, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|error| DataError {
             file: file.into(),
@@ -200,7 +244,10 @@ fn read_csv(file: &Path) -> Result<Vec<Example>, DataError> {
             what: format!("{} fields in this row instead of 2, text and category", row.len()),
         };
         let [text, intent] = <[String; 2]>::try_from(row).map_err(wrong)?;
-        examples.push(Example { text: text.trim().to_owned(), intent });
+        examples.push(Example {
+            text: text.trim().to_owned(),
+            intent,
+        });
     }
     Ok(examples)
 }
@@ -235,7 +282,7 @@ fn rows(csv: &str) -> Vec<(usize, Vec<String>)> {
 
 /// A file of tickets or articles that cannot be used.
 #[derive(Debug)]
-pub struct DataError {
+pub(crate) struct DataError {
     file: PathBuf,
     line: Option<usize>,
     what: String,
@@ -262,11 +309,14 @@ mod tests {
     #[test]
     fn quoted_fields_hold_commas_quotes_and_line_breaks() {
         let csv = "text,category\n\"Well, \"\"why\"\"\nnot?\",a\r\nplain,b";
-        assert_eq!(rows(csv), [
-            (1, vec!["text".into(), "category".into()]),
-            (2, vec!["Well, \"why\"\nnot?".into(), "a".into()]),
-            (4, vec!["plain".into(), "b".to_owned()]),
-        ]);
+        assert_eq!(
+            rows(csv),
+            [
+                (1, vec!["text".into(), "category".into()]),
+                (2, vec!["Well, \"why\"\nnot?".into(), "a".into()]),
+                (4, vec!["plain".into(), "b".to_owned()]),
+            ]
+        );
     }
 
     #[test]
@@ -274,18 +324,44 @@ mod tests {
         let test = Data::Own.test().unwrap();
         let intents: HashSet<&str> = test.iter().map(|example| example.intent.as_str()).collect();
         let tickets = varied(&test, intents.len());
-        let of = |ticket: &Ticket| &test.iter().find(|example| example.text == ticket.text).unwrap().intent;
-        assert_eq!(tickets.iter().map(of).collect::<HashSet<_>>().len(), intents.len());
+        let of = |ticket: &Ticket| {
+            &test
+                .iter()
+                .find(|example| example.text == ticket.text)
+                .unwrap()
+                .intent
+        };
+        assert_eq!(
+            tickets.iter().map(of).collect::<HashSet<_>>().len(),
+            intents.len()
+        );
         assert_eq!(tickets, varied(&test, intents.len()));
     }
 
     #[test]
     fn own_questions_ask_for_articles_that_exist_and_every_intent_can_be_learned() {
-        let ids: HashSet<String> = Data::Own.documents().unwrap().into_iter().map(|document| document.id).collect();
-        for Situation { situation, required_documents } in Data::Own.situations().unwrap() {
-            assert!(required_documents.iter().all(|id| ids.contains(id)), "{situation}");
+        let ids: HashSet<String> = Data::Own
+            .documents()
+            .unwrap()
+            .into_iter()
+            .map(|document| document.id)
+            .collect();
+        for Situation {
+            situation,
+            required_documents,
+        } in Data::Own.situations().unwrap()
+        {
+            assert!(
+                required_documents.iter().all(|id| ids.contains(id)),
+                "{situation}"
+            );
         }
-        let learned: HashSet<String> = Data::Own.training().unwrap().into_iter().map(|e| e.intent).collect();
+        let learned: HashSet<String> = Data::Own
+            .training()
+            .unwrap()
+            .into_iter()
+            .map(|e| e.intent)
+            .collect();
         let asked: HashSet<String> = Data::Own.test().unwrap().into_iter().map(|e| e.intent).collect();
         assert_eq!(learned, asked);
     }
@@ -293,13 +369,32 @@ mod tests {
     #[test]
     fn a_file_of_tickets_may_mix_text_and_json() {
         let file = std::env::temp_dir().join(format!("hermes-tickets-{}.txt", std::process::id()));
-        fs::write(&file, "My card is gone\n\n{\"id\":\"A-7\",\"text\":\"PIN blocked\"}\n").unwrap();
+        fs::write(
+            &file,
+            "My card is gone\n\n{\"id\":\"A-7\",\"text\":\"PIN blocked\"}\n",
+        )
+        .unwrap();
         let tickets = Data::Own.tickets(&Tickets::File(file.clone())).unwrap();
         fs::write(&file, "fine\n{\"texts\":1}\n").unwrap();
-        let error = Data::Own.tickets(&Tickets::File(file.clone())).unwrap_err().to_string();
+        let error = Data::Own
+            .tickets(&Tickets::File(file.clone()))
+            .unwrap_err()
+            .to_string();
         fs::remove_file(&file).unwrap();
-        assert_eq!(tickets[0], Ticket { id: "ticket-01".into(), text: "My card is gone".into() });
-        assert_eq!(tickets[1], Ticket { id: "A-7".into(), text: "PIN blocked".into() });
+        assert_eq!(
+            tickets[0],
+            Ticket {
+                id: "ticket-01".into(),
+                text: "My card is gone".into()
+            }
+        );
+        assert_eq!(
+            tickets[1],
+            Ticket {
+                id: "A-7".into(),
+                text: "PIN blocked".into()
+            }
+        );
         assert!(error.contains(".txt:2: unknown field `texts`"), "{error}");
     }
 

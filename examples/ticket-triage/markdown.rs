@@ -1,7 +1,7 @@
 //! Just enough Markdown to read a knowledge base: where sections begin, and what a line says without its marks.
 
 /// The text from each heading to the next, as plain lines; nothing is empty.
-pub fn sections(markdown: &str) -> Vec<Vec<String>> {
+pub(crate) fn sections(markdown: &str) -> Vec<Vec<String>> {
     let mut sections: Vec<Vec<String>> = vec![Vec::new()];
     for line in markdown.lines() {
         if is_heading(line) {
@@ -29,7 +29,12 @@ fn plain(line: &str) -> Option<String> {
     }
     let text = line.trim_start_matches('#').replace("**", "").replace('`', "");
     let text = match text.trim().strip_prefix('|') {
-        Some(row) => row.trim_end_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join(" | "),
+        Some(row) => row
+            .trim_end_matches('|')
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+            .join(" | "),
         None => text.trim().to_owned(),
     };
     if !text.chars().any(char::is_alphanumeric) {
@@ -39,7 +44,10 @@ fn plain(line: &str) -> Option<String> {
         format!("{}:", text.trim_end_matches(':'))
     } else if let Some(item) = text.strip_prefix("* ").or_else(|| text.strip_prefix("• ")) {
         format!("- {item}")
-    } else if let Some((number, item)) = text.split_once(") ").filter(|(number, _)| number.parse::<u32>().is_ok()) {
+    } else if let Some((number, item)) = text
+        .split_once(") ")
+        .filter(|(number, _)| number.parse::<u32>().is_ok())
+    {
         format!("{number}. {item}")
     } else {
         text
@@ -47,7 +55,7 @@ fn plain(line: &str) -> Option<String> {
 }
 
 /// What an item of a list says, and its number in a numbered list; `None` for any other line.
-pub fn item(line: &str) -> Option<(&str, Option<u32>)> {
+pub(crate) fn item(line: &str) -> Option<(&str, Option<u32>)> {
     if let Some(item) = line.strip_prefix("- ") {
         return Some((item, None));
     }
@@ -62,11 +70,14 @@ mod tests {
     #[test]
     fn a_section_goes_from_one_heading_to_the_next() {
         let markdown = "Intro.\n\n# Title\n## Steps\n\n1) Use `close_7392`.\n* **Tell** the customer\n### Fees\n|tier|fee|\n|---|---|\n| Gold | $5 |";
-        assert_eq!(sections(markdown), [
-            vec!["Intro."],
-            vec!["Steps:", "1. Use close_7392.", "- Tell the customer"],
-            vec!["Fees:", "tier | fee", "Gold | $5"],
-        ]);
+        assert_eq!(
+            sections(markdown),
+            [
+                vec!["Intro."],
+                vec!["Steps:", "1. Use close_7392.", "- Tell the customer"],
+                vec!["Fees:", "tier | fee", "Gold | $5"],
+            ]
+        );
     }
 
     #[test]

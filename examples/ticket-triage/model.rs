@@ -9,37 +9,37 @@ use serde::Serialize;
 
 /// A customer's message as it reached the support desk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     /// Names the ticket in everything that is shown about it.
-    pub id: String,
+    pub(crate) id: String,
     /// The customer's own words.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// What the language agent made of a ticket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Understanding {
+pub(crate) struct Understanding {
     /// What the customer wants, as a label: `card_arrival`, `lost_or_stolen_card`.
-    pub intent: String,
+    pub(crate) intent: String,
     /// Probability of the intent among all known ones, between 0 and 1.
-    pub confidence: f32,
+    pub(crate) confidence: f32,
     /// What the ticket names, in the order of the text.
-    pub entities: Vec<Entity>,
+    pub(crate) entities: Vec<Entity>,
 }
 
 /// Something that a ticket names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Entity {
+pub(crate) struct Entity {
     /// What sort of thing it is.
-    pub kind: EntityKind,
+    pub(crate) kind: EntityKind,
     /// The thing as the customer wrote it.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 /// The sorts of things that a support engineer looks for in a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum EntityKind {
+pub(crate) enum EntityKind {
     /// A sum of money with its currency: `£20`, `50 euros`.
     Amount,
     /// A currency named without a sum: `USD`, `euros`.
@@ -78,19 +78,22 @@ impl fmt::Display for EntityKind {
 
 /// What to look for in the knowledge base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Question {
+pub(crate) struct Question {
     /// The question in plain words: for a ticket, its text.
-    pub text: String,
+    pub(crate) text: String,
     /// How many passages to send at most, each from another article.
     #[serde(default = "Question::default_limit")]
     #[schemars(range(min = 1, max = 50))]
-    pub limit: u32,
+    pub(crate) limit: u32,
 }
 
 impl Question {
     /// A question with the usual number of passages.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), limit: Self::default_limit() }
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            limit: Self::default_limit(),
+        }
     }
 
     /// As many as a support engineer reads before he searches himself.
@@ -101,40 +104,40 @@ impl Question {
 
 /// A part of a knowledge base article that speaks to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Passage {
+pub(crate) struct Passage {
     /// The article that it comes from.
-    pub id: String,
+    pub(crate) id: String,
     /// Title of that article.
-    pub title: String,
+    pub(crate) title: String,
     /// The lines of the article around what matched.
-    pub text: String,
+    pub(crate) text: String,
     /// How well it matches (BM25): comparable within one answer only.
-    pub score: f32,
+    pub(crate) score: f32,
 }
 
 /// What the generator composes a suggestion from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Request {
+pub(crate) struct Request {
     /// The ticket to answer.
-    pub ticket: Ticket,
+    pub(crate) ticket: Ticket,
     /// What the language agent made of it.
-    pub understanding: Understanding,
+    pub(crate) understanding: Understanding,
     /// What the knowledge base has on it, best first.
-    pub passages: Vec<Passage>,
+    pub(crate) passages: Vec<Passage>,
 }
 
 /// A piece of a suggestion on its way; all pieces in order are the whole text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Token {
+pub(crate) struct Token {
     /// A word with the white space before it.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// What a support engineer could do about a ticket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Suggestion {
+pub(crate) struct Suggestion {
     /// The advice in plain text; `[1]` points to the first article cited.
-    pub text: String,
+    pub(crate) text: String,
     /// Articles that the advice rests on: `cites[0]` is what the text calls `[1]`.
-    pub cites: Vec<String>,
+    pub(crate) cites: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! Which parts of the knowledge base speak to a ticket? BM25 over the sections of its articles.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,8 +19,8 @@ use crate::text;
 const K1: f32 = 1.2;
 /// How much a long section has to make up for its length; the textbook value.
 const B: f32 = 0.75;
-/// A word of the title counts like this many in the section: titles name the product and the problem.
-const TITLE_WEIGHT: f32 = 3.0;
+/// What a title adds when the query covers it; it then tells apart articles that share their sections' words.
+const TITLE_WEIGHT: f32 = 2.0;
 /// What the classifier and the rules add counts less than what the customer wrote.
 const EXPANSION_WEIGHT: f32 = 0.5;
 /// Longest excerpt, in bytes: what a person reads without scrolling.
@@ -28,8 +29,8 @@ const EXCERPT: usize = 900;
 const SYNONYMS: [(&str, &str); 10] = [
     ("top", "deposit fund"),
     ("cheque", "check deposit"),
-    ("swallowed", "atm card lost"),
     ("recognised", "recognize unauthorized"),
+    ("twice", "duplicate"),
     ("passcode", "password"),
     ("beneficiary", "recipient"),
     ("terminate", "close account"),
@@ -40,18 +41,18 @@ const SYNONYMS: [(&str, &str); 10] = [
 
 /// An article of the knowledge base.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Document {
+pub(crate) struct Document {
     /// Names the article in answers.
-    pub id: String,
+    pub(crate) id: String,
     /// What it is about, in one line.
-    pub title: String,
+    pub(crate) title: String,
     /// The article, in Markdown.
-    pub content: String,
+    pub(crate) content: String,
 }
 
 /// The knowledge base, cut into sections and ready to be searched.
 #[derive(Debug)]
-pub struct Index {
+pub(crate) struct Index {
     articles: Vec<Article>,
     sections: Vec<Section>,
     /// For each word, the sections that have it and how often.
@@ -64,6 +65,8 @@ pub struct Index {
 struct Article {
     id: String,
     title: String,
+    /// The title's words that count.
+    topic: BTreeSet<String>,
     lines: Vec<String>,
 }
 
@@ -78,15 +81,26 @@ struct Section {
 
 impl Index {
     /// Cuts the documents into sections and counts their words.
-    pub fn build(documents: Vec<Document>) -> Self {
-        let mut index = Self { articles: Vec::new(), sections: Vec::new(), postings: HashMap::new(), mean_length: 0.0 };
+    pub(crate) fn build(documents: Vec<Document>) -> Self {
+        let mut index = Self {
+            articles: Vec::new(),
+            sections: Vec::new(),
+            postings: HashMap::new(),
+            mean_length: 0.0,
+        };
         for Document { id, title, content } in documents {
             let mut lines = Vec::new();
             for section in markdown::sections(&content) {
                 index.add(&title, &section, lines.len());
                 lines.extend(section);
             }
-            index.articles.push(Article { id, title, lines });
+            let topic = terms(&title).into_iter().collect();
+            index.articles.push(Article {
+                id,
+                title,
+                topic,
+                lines,
+            });
         }
         let total: f32 = index.sections.iter().map(|section| section.length).sum();
         index.mean_length = total / index.sections.len().max(1) as f32;
@@ -96,21 +110,31 @@ impl Index {
     /// Adds a section of the article that comes next, where its lines begin at `start`.
     fn add(&mut self, title: &str, lines: &[String], start: usize) {
         let mut counts: HashMap<String, f32> = HashMap::new();
-        let body = lines.iter().flat_map(|line| terms(line)).map(|term| (term, 1.0));
-        for (term, weight) in terms(title).into_iter().map(|term| (term, TITLE_WEIGHT)).chain(body) {
-            *counts.entry(term).or_default() += weight;
+        for term in lines.iter().flat_map(|line| terms(line)).chain(terms(title)) {
+            *counts.entry(term).or_default() += 1.0;
         }
         let length = counts.values().sum();
         let lines = start..start + lines.len();
         for (term, count) in counts {
-            self.postings.entry(term).or_default().push((self.sections.len(), count));
+            self.postings
+                .entry(term)
+                .or_default()
+                .push((self.sections.len(), count));
         }
-        self.sections.push(Section { article: self.articles.len(), lines, length });
+        self.sections.push(Section {
+            article: self.articles.len(),
+            lines,
+            length,
+        });
     }
 
     /// The best passage of each of the best articles, best first. Excerpts are cut one by one as the iterator
     /// is asked for them, so the first can be sent before the last is ready.
-    pub fn retrieve(&self, question: &Question, understanding: Option<&Understanding>) -> impl Iterator<Item = Passage> {
+    pub(crate) fn retrieve(
+        &self,
+        question: &Question,
+        understanding: Option<&Understanding>,
+    ) -> impl Iterator<Item = Passage> {
         let query = self.query(question, understanding);
         let mut scores = vec![0.0_f32; self.sections.len()];
         for (term, weight) in &query {
@@ -119,12 +143,24 @@ impl Index {
                 scores[*section] += weight * count * (K1 + 1.0) / (count + K1 * length);
             }
         }
-        let mut ranked: Vec<usize> = (0..scores.len()).filter(|section| scores[*section] > 0.0).collect();
+        for (section, score) in self
+            .sections
+            .iter()
+            .zip(&mut scores)
+            .filter(|(_, score)| **score > 0.0)
+        {
+            *score += TITLE_WEIGHT * self.title_covered(&self.articles[section.article], &query);
+        }
+        let mut ranked: Vec<usize> = (0..scores.len())
+            .filter(|section| scores[*section] > 0.0)
+            .collect();
         ranked.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let mut seen = HashSet::new();
         ranked.retain(|section| seen.insert(self.sections[*section].article));
         ranked.truncate(question.limit as usize);
-        ranked.into_iter().map(move |section| self.passage(section, scores[section], &query))
+        ranked
+            .into_iter()
+            .map(move |section| self.passage(section, scores[section], &query))
     }
 
     /// The words to look for, each with its weight: rarity in the knowledge base times importance in the ticket.
@@ -133,13 +169,13 @@ impl Index {
         for term in terms(&question.text) {
             *query.entry(term).or_default() += 1.0;
         }
+        if let Some(understanding) = understanding {
+            expand(&mut query, understanding);
+        }
         for (said, written) in SYNONYMS {
             if let Some(weight) = query.remove(text::stem(said)) {
                 add(&mut query, written, weight);
             }
-        }
-        if let Some(understanding) = understanding {
-            expand(&mut query, understanding);
         }
         query.retain(|term, _| self.postings.contains_key(term));
         for (term, weight) in &mut query {
@@ -154,10 +190,34 @@ impl Index {
         (1.0 + (self.sections.len() as f32 - having + 0.5) / (having + 0.5)).ln()
     }
 
+    /// The weight of the title's words in the query, less for a title that has much else to say.
+    fn title_covered(&self, article: &Article, query: &BTreeMap<String, f32>) -> f32 {
+        let covered: f32 = article.topic.iter().filter_map(|term| query.get(term)).sum();
+        if covered == 0.0 {
+            return 0.0;
+        }
+        covered
+            / article
+                .topic
+                .iter()
+                .map(|term| self.rarity(term).powi(2))
+                .sum::<f32>()
+                .sqrt()
+    }
+
     fn passage(&self, section: usize, score: f32, query: &BTreeMap<String, f32>) -> Passage {
-        let Section { article, lines: section, .. } = &self.sections[section];
-        let Article { id, title, lines } = &self.articles[*article];
-        Passage { id: id.clone(), title: title.clone(), text: excerpt(lines, section.clone(), query), score }
+        let Section {
+            article,
+            lines: section,
+            ..
+        } = &self.sections[section];
+        let Article { id, title, lines, .. } = &self.articles[*article];
+        Passage {
+            id: id.clone(),
+            title: title.clone(),
+            text: excerpt(lines, section.clone(), query),
+            score,
+        }
     }
 }
 
@@ -176,7 +236,11 @@ fn expand(query: &mut BTreeMap<String, f32>, understanding: &Understanding) {
             }
         }
     }
-    add(query, &understanding.intent.replace('_', " "), EXPANSION_WEIGHT * understanding.confidence);
+    add(
+        query,
+        &understanding.intent.replace('_', " "),
+        EXPANSION_WEIGHT * understanding.confidence,
+    );
 }
 
 fn add(query: &mut BTreeMap<String, f32>, text: &str, weight: f32) {
@@ -188,7 +252,11 @@ fn add(query: &mut BTreeMap<String, f32>, text: &str, weight: f32) {
 /// The words of a text that carry meaning, each as its stem.
 fn terms(text: &str) -> Vec<String> {
     let words = text::words(text);
-    words.iter().filter(|word| !text::is_filler(word)).map(|word| text::stem(word).to_owned()).collect()
+    words
+        .iter()
+        .filter(|word| !text::is_filler(word))
+        .map(|word| text::stem(word).to_owned())
+        .collect()
 }
 
 /// The line of the section that matches best, with as much of the section and then of the article as fits.
@@ -199,7 +267,10 @@ fn excerpt(lines: &[String], section: Range<usize>, query: &BTreeMap<String, f32
     };
     let weights = section.clone().map(|line| (line, weight(&lines[line])));
     // Of equals the first: a section tends to open with what matters.
-    let best = weights.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(section.start, |(line, _)| line);
+    let best = weights
+        .rev()
+        .max_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map_or(section.start, |(line, _)| line);
     let within_section = grow(lines, best..best + 1, section);
     let within_article = grow(lines, within_section, 0..lines.len());
     shorten(&lines[within_article].join("\n"))
@@ -229,7 +300,11 @@ fn shorten(text: &str) -> String {
         return text.to_owned();
     }
     let head = &text[..text.floor_char_boundary(EXCERPT)];
-    format!("{} …", head.rsplit_once(char::is_whitespace).map_or(head, |(words, _)| words))
+    format!(
+        "{} …",
+        head.rsplit_once(char::is_whitespace)
+            .map_or(head, |(words, _)| words)
+    )
 }
 
 #[cfg(test)]
@@ -239,35 +314,61 @@ mod tests {
 
     fn index() -> Index {
         let documents = [
-            ("cards", "Lost cards", "# Freeze\nFreeze the card at once.\n# Replace\nA new card costs $10."),
-            ("transfers", "Transfers abroad", "A transfer abroad takes three days."),
+            (
+                "cards",
+                "Lost cards",
+                "# Freeze\nFreeze the card at once.\n# Replace\nA new card costs $10.",
+            ),
+            (
+                "transfers",
+                "Transfers abroad",
+                "A transfer abroad takes three days.",
+            ),
             ("hours", "Opening hours", "We are open from nine to five."),
         ];
         Index::build(
             documents
-                .map(|(id, title, content)| Document { id: id.into(), title: title.into(), content: content.into() })
+                .map(|(id, title, content)| Document {
+                    id: id.into(),
+                    title: title.into(),
+                    content: content.into(),
+                })
                 .into(),
         )
     }
 
     fn ids(question: &str, understanding: Option<&Understanding>) -> Vec<String> {
-        index().retrieve(&Question::new(question), understanding).map(|passage| passage.id).collect()
+        index()
+            .retrieve(&Question::new(question), understanding)
+            .map(|passage| passage.id)
+            .collect()
     }
 
     #[test]
     fn an_article_answers_once_with_its_best_section() {
         let index = index();
-        let passages: Vec<Passage> = index.retrieve(&Question::new("What does a new card cost?"), None).collect();
+        let passages: Vec<Passage> = index
+            .retrieve(&Question::new("What does a new card cost?"), None)
+            .collect();
         assert_eq!(passages.len(), 1, "{passages:?}");
-        assert_eq!((passages[0].id.as_str(), passages[0].title.as_str()), ("cards", "Lost cards"));
-        assert_eq!(passages[0].text, "Freeze:\nFreeze the card at once.\nReplace:\nA new card costs $10.");
+        assert_eq!(
+            (passages[0].id.as_str(), passages[0].title.as_str()),
+            ("cards", "Lost cards")
+        );
+        assert_eq!(
+            passages[0].text,
+            "Freeze:\nFreeze the card at once.\nReplace:\nA new card costs $10."
+        );
     }
 
     #[test]
     fn passages_come_best_first_and_no_more_than_asked_for() {
         let index = index();
         let mut question = Question::new("three days to transfer, and the card?");
-        let scores: Vec<f32> = index.retrieve(&question, None).map(|passage| passage.score).collect();
+        let scores: Vec<f32> = index
+            .retrieve(&question, None)
+            .map(|passage| passage.score)
+            .collect();
         assert!(scores.len() == 2 && scores[0] > scores[1], "{scores:?}");
         question.limit = 1;
         assert_eq!(index.retrieve(&question, None).count(), 1);
@@ -278,7 +379,10 @@ mod tests {
         let understanding = Understanding {
             intent: "lost_or_stolen_card".into(),
             confidence: 0.9,
-            entities: vec![Entity { kind: EntityKind::Card, value: "debit card".into() }],
+            entities: vec![Entity {
+                kind: EntityKind::Card,
+                value: "debit card".into(),
+            }],
         };
         assert_eq!(ids("I cannot find it anywhere", None), [""; 0]);
         assert_eq!(ids("I cannot find it anywhere", Some(&understanding)), ["cards"]);
@@ -286,8 +390,15 @@ mod tests {
 
     #[test]
     fn dates_and_sums_of_the_customer_find_nothing() {
-        let entities = vec![Entity { kind: EntityKind::Date, value: "three days".into() }];
-        let understanding = Understanding { intent: String::new(), confidence: 0.1, entities };
+        let entities = vec![Entity {
+            kind: EntityKind::Date,
+            value: "three days".into(),
+        }];
+        let understanding = Understanding {
+            intent: String::new(),
+            confidence: 0.1,
+            entities,
+        };
         assert_eq!(ids("waiting three days", None), ["transfers"]);
         assert_eq!(ids("waiting three days", Some(&understanding)), [""; 0]);
     }
@@ -300,10 +411,15 @@ mod tests {
 
     #[test]
     fn an_excerpt_holds_the_best_line_and_fits() {
-        let mut lines: Vec<String> = (0..100).map(|number| format!("Line {number} says nothing of note.")).collect();
+        let mut lines: Vec<String> = (0..100)
+            .map(|number| format!("Line {number} says nothing of note."))
+            .collect();
         lines[60] = "A passport is needed.".into();
         let excerpt = excerpt(&lines, 50..70, &BTreeMap::from([("passport".into(), 1.0)]));
-        assert!(excerpt.contains("passport") && excerpt.len() <= EXCERPT, "{excerpt}");
+        assert!(
+            excerpt.contains("passport") && excerpt.len() <= EXCERPT,
+            "{excerpt}"
+        );
         let long = vec!["пароль ".repeat(300)];
         assert!(super::excerpt(&long, 0..1, &BTreeMap::new()).ends_with("пароль …"));
     }
