@@ -1,5 +1,6 @@
 //! Where tickets and articles come from: the data sets beside the repository, or else the small set in `data/`.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::fs;
@@ -142,7 +143,7 @@ fn own_tickets(wanted: impl Fn(usize) -> bool) -> Result<Vec<Example>, DataError
 /// One ticket of each intent, then a second of each, and so on. The steps are the same every time.
 fn varied(examples: &[Example], count: usize) -> Vec<Ticket> {
     let mut rounds: Vec<(usize, usize, &Example)> = Vec::with_capacity(examples.len());
-    let mut used = std::collections::HashMap::<&str, usize>::new();
+    let mut used = HashMap::<&str, usize>::new();
     for (place, example) in examples.iter().enumerate() {
         let round = used.entry(&example.intent).or_default();
         // Neighbours in the file are of one kind; the multiplication scatters them (Knuth's golden ratio).

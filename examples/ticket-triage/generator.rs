@@ -2,6 +2,7 @@
 //! article that says so. Nothing is made up: where the articles say nothing, so does the suggestion.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashSet;
 
 use crate::markdown;
@@ -33,11 +34,11 @@ pub(crate) fn compose(request: &Request) -> Suggestion {
     let lines = useful_lines(request, &asked);
     let steps = best_procedure(&lines, &asked);
     let is_step = |line: &Line<'_>| steps.iter().any(|step| step.says == line.says);
-    let least = STRONG
-        * lines
-            .iter()
-            .map(|line| line.relevance)
-            .fold(f32::MIN_POSITIVE, f32::max);
+    let best = lines
+        .iter()
+        .map(|line| line.relevance)
+        .fold(f32::MIN_POSITIVE, f32::max);
+    let least = STRONG * best;
     let rest: Vec<&Line<'_>> = lines
         .iter()
         .filter(|line| line.relevance >= least && !is_step(line))
@@ -110,16 +111,8 @@ impl Sort {
 }
 
 /// Verbs that begin a check.
-const CHECKING: [&str; 9] = [
-    "verify",
-    "confirm",
-    "check",
-    "ensure",
-    "review",
-    "identify",
-    "authenticate",
-    "determine",
-    "find",
+const CHECKING: [&str; 8] = [
+    "verify", "confirm", "check", "ensure", "review", "identify", "examine", "find",
 ];
 /// Verbs that begin a step.
 const DOING: [&str; 36] = [
@@ -129,19 +122,12 @@ const DOING: [&str; 36] = [
     "set", "update",
 ];
 
-fn useful_lines<'a>(request: &'a Request, asked: &HashSet<String>) -> Vec<Line<'a>> {
+fn useful_lines<'a>(request: &'a Request, asked: &BTreeSet<String>) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     let mut said = HashSet::new();
-    let best = request
-        .passages
-        .iter()
-        .map(|passage| passage.score)
-        .fold(0.0, f32::max);
-    for passage in request
-        .passages
-        .iter()
-        .filter(|passage| passage.score >= STRONG * best)
-    {
+    let passages = &request.passages;
+    let best = passages.iter().map(|passage| passage.score).fold(0.0, f32::max);
+    for passage in passages.iter().filter(|passage| passage.score >= STRONG * best) {
         let mut heading = "";
         for line in passage.text.lines() {
             if line.ends_with(':') && markdown::item(line).is_none() {
@@ -169,7 +155,7 @@ fn useful_lines<'a>(request: &'a Request, asked: &HashSet<String>) -> Vec<Line<'
 }
 
 /// Weighs each line by the words that it shares with the ticket and its intent; one alone is chance.
-fn rate(lines: &mut [Line<'_>], asked: &HashSet<String>) {
+fn rate(lines: &mut [Line<'_>], asked: &BTreeSet<String>) {
     let shared: Vec<Vec<String>> = lines
         .iter()
         .map(|line| stems(line.says).intersection(asked).cloned().collect())
@@ -185,7 +171,7 @@ fn rate(lines: &mut [Line<'_>], asked: &HashSet<String>) {
 }
 
 /// The words that count of a ticket and its intent.
-fn asked(request: &Request) -> HashSet<String> {
+fn asked(request: &Request) -> BTreeSet<String> {
     stems(&format!(
         "{} {}",
         request.ticket.text,
@@ -193,18 +179,14 @@ fn asked(request: &Request) -> HashSet<String> {
     ))
 }
 
-fn stems(text: &str) -> HashSet<String> {
-    let words = text::words(text);
-    words
-        .iter()
-        .filter(|word| !text::is_filler(word))
-        .map(|word| text::stem(word).to_owned())
-        .collect()
+/// Sorted, so that sums over them come out the same every time.
+fn stems(text: &str) -> BTreeSet<String> {
+    text::terms(text).into_iter().collect()
 }
 
 /// What to do comes whole from one section, in its order: half of one procedure and half of another is none. It
 /// is the section whose headings have most of what was asked; of equals the one that was found first.
-fn best_procedure<'a>(lines: &'a [Line<'a>], asked: &HashSet<String>) -> Vec<&'a Line<'a>> {
+fn best_procedure<'a>(lines: &'a [Line<'a>], asked: &BTreeSet<String>) -> Vec<&'a Line<'a>> {
     let sections = lines.chunk_by(|a, b| a.passage.id == b.passage.id && a.heading == b.heading);
     let procedures = sections.map(|section| {
         let Line { passage, heading, .. } = &section[0];
@@ -228,10 +210,8 @@ fn best_procedure<'a>(lines: &'a [Line<'a>], asked: &HashSet<String>) -> Vec<&'a
 fn procedure<'a>(lines: &'a [Line<'a>]) -> Vec<&'a Line<'a>> {
     let mut list: Vec<&Line<'_>> = Vec::new();
     // A list of conditions is no procedure.
-    for line in lines
-        .iter()
-        .filter(|line| line.number.is_some() && !line.says.contains(" must "))
-    {
+    let is_numbered = |line: &&Line<'_>| line.number.is_some() && !line.says.contains(" must ");
+    for line in lines.iter().filter(is_numbered) {
         let continues = list.last().is_none_or(|last| last.number < line.number);
         if continues {
             list.push(line);

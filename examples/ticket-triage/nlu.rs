@@ -30,7 +30,6 @@ const GROUP: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Example {
     /// The customer's words.
-    #[serde(alias = "ticket")]
     pub(crate) text: String,
     /// What a person said that the customer wants.
     pub(crate) intent: String,

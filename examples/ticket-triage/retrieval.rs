@@ -94,7 +94,7 @@ impl Index {
                 index.add(&title, &section, lines.len());
                 lines.extend(section);
             }
-            let topic = terms(&title).into_iter().collect();
+            let topic = text::terms(&title).into_iter().collect();
             index.articles.push(Article {
                 id,
                 title,
@@ -110,7 +110,11 @@ impl Index {
     /// Adds a section of the article that comes next, where its lines begin at `start`.
     fn add(&mut self, title: &str, lines: &[String], start: usize) {
         let mut counts: HashMap<String, f32> = HashMap::new();
-        for term in lines.iter().flat_map(|line| terms(line)).chain(terms(title)) {
+        for term in lines
+            .iter()
+            .flat_map(|line| text::terms(line))
+            .chain(text::terms(title))
+        {
             *counts.entry(term).or_default() += 1.0;
         }
         let length = counts.values().sum();
@@ -166,7 +170,7 @@ impl Index {
     /// The words to look for, each with its weight: rarity in the knowledge base times importance in the ticket.
     fn query(&self, question: &Question, understanding: Option<&Understanding>) -> BTreeMap<String, f32> {
         let mut query: BTreeMap<String, f32> = BTreeMap::new();
-        for term in terms(&question.text) {
+        for term in text::terms(&question.text) {
             *query.entry(term).or_default() += 1.0;
         }
         if let Some(understanding) = understanding {
@@ -230,7 +234,7 @@ fn expand(query: &mut BTreeMap<String, f32>, understanding: &Understanding) {
             | EntityKind::Date
             | EntityKind::Merchant
             | EntityKind::Email
-            | EntityKind::Phone => query.retain(|term, _| !terms(&entity.value).contains(term)),
+            | EntityKind::Phone => query.retain(|term, _| !text::terms(&entity.value).contains(term)),
             EntityKind::Card | EntityKind::Problem | EntityKind::Currency | EntityKind::Country => {
                 add(query, &entity.value, EXPANSION_WEIGHT);
             }
@@ -244,25 +248,15 @@ fn expand(query: &mut BTreeMap<String, f32>, understanding: &Understanding) {
 }
 
 fn add(query: &mut BTreeMap<String, f32>, text: &str, weight: f32) {
-    for term in terms(text) {
+    for term in text::terms(text) {
         *query.entry(term).or_default() += weight;
     }
-}
-
-/// The words of a text that carry meaning, each as its stem.
-fn terms(text: &str) -> Vec<String> {
-    let words = text::words(text);
-    words
-        .iter()
-        .filter(|word| !text::is_filler(word))
-        .map(|word| text::stem(word).to_owned())
-        .collect()
 }
 
 /// The line of the section that matches best, with as much of the section and then of the article as fits.
 fn excerpt(lines: &[String], section: Range<usize>, query: &BTreeMap<String, f32>) -> String {
     let weight = |line: &String| {
-        let terms: HashSet<String> = terms(line).into_iter().collect();
+        let terms: BTreeSet<String> = text::terms(line).into_iter().collect();
         terms.iter().filter_map(|term| query.get(term)).sum::<f32>()
     };
     let weights = section.clone().map(|line| (line, weight(&lines[line])));

@@ -18,7 +18,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 /// Whether a word is in every other sentence and says nothing about its subject.
-pub(crate) fn is_filler(word: &str) -> bool {
+fn is_filler(word: &str) -> bool {
     FILLERS.binary_search(&word).is_ok()
 }
 
@@ -35,6 +35,13 @@ const FILLERS: [&str; 131] = [
     "to", "tried", "try", "trying", "up", "us", "want", "was", "we", "were", "what", "when", "where",
     "which", "who", "why", "will", "with", "wont", "would", "yes", "yet", "you", "your",
 ];
+
+/// The words of a text that say something about its subject, each as its stem.
+pub(crate) fn terms(text: &str) -> Vec<String> {
+    let words = words(text);
+    let telling = words.iter().filter(|word| !is_filler(word));
+    telling.map(|word| stem(word).to_owned()).collect()
+}
 
 /// `word` without its commonest endings, so that `cards`, `card` and `transferred`, `transfers` meet.
 pub(crate) fn stem(word: &str) -> &str {
