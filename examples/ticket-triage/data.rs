@@ -1,5 +1,6 @@
 //! Where tickets and articles come from: the data sets beside the repository, or else the small set in `data/`.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
@@ -17,6 +18,8 @@ use crate::retrieval::Document;
 
 /// Of the repository's own tickets, one in so many is kept for the test; every intent has four in a row.
 const TEST_SHARE: usize = 4;
+/// Tickets up to this many bytes are shown before longer ones: two lines on a screen.
+const SHOWN: usize = 180;
 /// More tickets than this in a file are a mistake, and each of them becomes a session.
 const MOST_TICKETS: usize = 10_000;
 
@@ -140,13 +143,16 @@ fn own_tickets(wanted: impl Fn(usize) -> bool) -> Result<Vec<Example>, DataError
         .collect())
 }
 
-/// One ticket of each intent, then a second of each, and so on. The steps are the same every time.
+/// One ticket of each intent, then a second of each, and so on; of each intent the one that says most comes
+/// first. The choice is the same every time.
 fn varied(examples: &[Example], count: usize) -> Vec<Ticket> {
-    let mut rounds: Vec<(usize, usize, &Example)> = Vec::with_capacity(examples.len());
+    let mut by_length: Vec<(usize, &Example)> = examples.iter().enumerate().collect();
+    by_length.sort_by_key(|(_, example)| Reverse(Some(example.text.len()).filter(|length| *length <= SHOWN)));
     let mut used = HashMap::<&str, usize>::new();
-    for (place, example) in examples.iter().enumerate() {
+    let mut rounds: Vec<(usize, usize, &Example)> = Vec::with_capacity(examples.len());
+    for (place, example) in by_length {
         let round = used.entry(&example.intent).or_default();
-        // Neighbours in the file are of one kind; the multiplication scatters them (Knuth's golden ratio).
+        // Intents that are neighbours in the file are of one kind; the multiplication scatters them (Knuth).
         rounds.push((*round, place.wrapping_mul(2_654_435_761) % 4_294_967_296, example));
         *round += 1;
     }

@@ -2,8 +2,8 @@
 //!
 //! A ticket becomes a bag of features (words, pairs of words, groups of four letters), hashed into a fixed
 //! number of buckets and weighted by how rare they are; multinomial logistic regression, trained by
-//! stochastic gradient descent, turns them into a probability for each intent. The passes and the rate were
-//! chosen on a held-out part of the training half, never on the test half.
+//! stochastic gradient descent, turns them into a probability for each intent. Passes and rate were settled on a
+//! fifth of the training half that was held out.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::text;
 /// Features share this many buckets: English banking tickets fill about half of them, so few collide.
 const BUCKETS: usize = 1 << 16;
 /// Passes over the training tickets; more gain nothing on held-out tickets.
-const PASSES: u8 = 3;
+const PASSES: u8 = 2;
 /// Step of the first pass; later ones take smaller steps, in a straight line down to none.
 const RATE: f32 = 3.0;
 /// Wrongs smaller than this are not corrected: nine in ten intents are that clear, so it saves most of the work.

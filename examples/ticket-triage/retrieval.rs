@@ -67,7 +67,21 @@ struct Article {
     title: String,
     /// The title's words that count.
     topic: BTreeSet<String>,
+    /// Length of the title as a vector of word rarities.
+    breadth: f32,
     lines: Vec<String>,
+}
+
+impl Article {
+    /// The weight of the title's words in the query, less for a title that has much else to say.
+    fn title_covered(&self, query: &BTreeMap<String, f32>) -> f32 {
+        let covered: f32 = self.topic.iter().filter_map(|term| query.get(term)).sum();
+        if covered > 0.0 {
+            covered / self.breadth
+        } else {
+            0.0
+        }
+    }
 }
 
 /// The part of an article from one heading to the next.
@@ -99,11 +113,20 @@ impl Index {
                 id,
                 title,
                 topic,
+                breadth: 0.0,
                 lines,
             });
         }
         let total: f32 = index.sections.iter().map(|section| section.length).sum();
         index.mean_length = total / index.sections.len().max(1) as f32;
+        // Rarities are known only now that every section is counted.
+        for article in 0..index.articles.len() {
+            let squares = index.articles[article]
+                .topic
+                .iter()
+                .map(|term| index.rarity(term).powi(2));
+            index.articles[article].breadth = squares.sum::<f32>().sqrt();
+        }
         index
     }
 
@@ -147,13 +170,18 @@ impl Index {
                 scores[*section] += weight * count * (K1 + 1.0) / (count + K1 * length);
             }
         }
+        let titles: Vec<f32> = self
+            .articles
+            .iter()
+            .map(|article| article.title_covered(&query))
+            .collect();
         for (section, score) in self
             .sections
             .iter()
             .zip(&mut scores)
             .filter(|(_, score)| **score > 0.0)
         {
-            *score += TITLE_WEIGHT * self.title_covered(&self.articles[section.article], &query);
+            *score += TITLE_WEIGHT * titles[section.article];
         }
         let mut ranked: Vec<usize> = (0..scores.len())
             .filter(|section| scores[*section] > 0.0)
@@ -192,21 +220,6 @@ impl Index {
     fn rarity(&self, term: &str) -> f32 {
         let having = self.postings.get(term).map_or(0, Vec::len) as f32;
         (1.0 + (self.sections.len() as f32 - having + 0.5) / (having + 0.5)).ln()
-    }
-
-    /// The weight of the title's words in the query, less for a title that has much else to say.
-    fn title_covered(&self, article: &Article, query: &BTreeMap<String, f32>) -> f32 {
-        let covered: f32 = article.topic.iter().filter_map(|term| query.get(term)).sum();
-        if covered == 0.0 {
-            return 0.0;
-        }
-        covered
-            / article
-                .topic
-                .iter()
-                .map(|term| self.rarity(term).powi(2))
-                .sum::<f32>()
-                .sqrt()
     }
 
     fn passage(&self, section: usize, score: f32, query: &BTreeMap<String, f32>) -> Passage {
