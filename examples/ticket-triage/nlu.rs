@@ -19,7 +19,7 @@ const BUCKETS: usize = 1 << 16;
 const PASSES: u8 = 2;
 /// Step of the first pass; later ones take smaller steps, in a straight line down to none.
 const RATE: f32 = 3.0;
-/// Wrongs smaller than this are not corrected: 96 in 100 are, so it saves most of the work.
+/// Wrongs smaller than this are not corrected: 96 in 100 are as small, and it saves most of the work.
 const CLEAR: f32 = 0.02;
 /// A ticket understood this well is not asked again in later passes.
 const LEARNED: f32 = 0.1;
