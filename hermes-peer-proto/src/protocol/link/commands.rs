@@ -13,7 +13,9 @@ use crate::protocol::Notice;
 use crate::wire::Advertise;
 use crate::wire::Cancel;
 use crate::wire::CapabilityInfo;
+use crate::wire::Envelope;
 use crate::wire::ErrorCode;
+use crate::wire::Fault;
 use crate::wire::Frame;
 use crate::wire::GoAway;
 use crate::wire::GoAwayReason;
@@ -22,6 +24,7 @@ use crate::wire::MessageType;
 use crate::wire::Payload;
 use crate::wire::StreamId;
 use crate::wire::Subscribe;
+use crate::wire::encode_head;
 
 /// A part of an advertisement is closed once it holds this much: two chunks, so that it delays data hardly more than
 /// data does.
@@ -160,6 +163,29 @@ impl Link {
         }
         self.schedule(stream);
         Ok(())
+    }
+
+    /// Whether a message would be taken now; if not, [`Notice::Writable`] says when to try again.
+    ///
+    /// # Errors
+    /// [`SendRefused::Full`] or [`SendRefused::Ended`].
+    pub fn is_writable(&mut self, stream: StreamId) -> Result<(), SendRefused> {
+        let Some(entry) = self.streams.get_mut(&stream) else { return Err(SendRefused::Ended) };
+        if entry.phase != Phase::Open || entry.outbound.is_closed {
+            return Err(SendRefused::Ended);
+        }
+        entry.outbound.is_full = !entry.outbound.takes_more();
+        if entry.outbound.is_full { Err(SendRefused::Full) } else { Ok(()) }
+    }
+
+    /// Answers a stream of the peer's with an error that has nothing but a code and a sentence. Harmless when the stream
+    /// has ended.
+    pub fn fail(&mut self, stream: StreamId, code: ErrorCode, message: &str) {
+        let body = Fault::new(code, message).encode();
+        if let Ok(head) = encode_head(&Envelope::default(), body.len()) {
+            // The stream may have ended meanwhile: nobody waits for this then.
+            let _ended = self.send(stream, MessageType::Error, Outgoing { head, body }, true);
+        }
     }
 
     /// Ends our half of a stream without another message: the explicit end of streamed input.
