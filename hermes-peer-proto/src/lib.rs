@@ -4,8 +4,8 @@
 //! [`protocol`] (the state machines of handshake and link). A driver feeds them frames, commands and the time, and takes
 //! out frames, notices and the next time to call.
 
-pub mod wire;
-
 pub mod protocol;
+pub mod security;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod wire;

@@ -1,15 +1,20 @@
-//! Floor 1: the state machines of handshake and link. No sockets, no clock, no tasks: frames, commands and the time go
-//! in; frames, notices and the next time to call come out.
+//! Floor 1: the state machines of handshake and link. No sockets, no clock, no randomness, no tasks: frames, commands, the
+//! time and random bytes go in; frames, notices and the next time to call come out.
 
 mod error;
+pub mod handshake;
 pub mod limits;
 mod link;
 mod notice;
+mod tiebreak;
+mod version;
 
-pub use error::PeerMisbehaved;
+pub use error::{HandshakeError, Incompatible, PeerMisbehaved, Refused};
 pub use limits::LinkSettings;
 pub use link::{
     DEFAULT_PRIORITY, Ended, Link, MAX_PRIORITY, OpenRefused, Outgoing, Read, Received, SEND_AHEAD,
     SendRefused, UNCOUNTED,
 };
 pub use notice::Notice;
+pub use tiebreak::{Contender, Survivor, survivor};
+pub use version::VersionRange;

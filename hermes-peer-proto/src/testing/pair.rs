@@ -67,15 +67,7 @@ impl Pair {
         let now = Instant::now();
         let link = |side, epoch| {
             let id = LinkId::from_bytes([7; 16]);
-            Link::new(
-                now,
-                id,
-                side,
-                Epoch(epoch),
-                version,
-                settings.clone(),
-                settings.announced,
-            )
+            Link::new(now, id, side, Epoch(epoch), version, settings.clone(), settings.announced)
         };
         Self {
             a: link(Side::Initiator, 1),
@@ -118,10 +110,7 @@ impl Pair {
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         while !self.settle() {
-            let wake = [self.a.poll_timeout(), self.b.poll_timeout()]
-                .into_iter()
-                .flatten()
-                .min();
+            let wake = [self.a.poll_timeout(), self.b.poll_timeout()].into_iter().flatten().min();
             let Some(wake) = wake.filter(|wake| *wake <= end) else {
                 break;
             };
@@ -151,25 +140,16 @@ impl Pair {
     pub fn resume(&mut self) {
         let (received_a, received_b) = (self.a.received(), self.b.received());
         let peer = self.settings.announced;
-        self.a
-            .attach(self.now, self.version, peer, received_b)
-            .expect("b received what a sent");
-        self.b
-            .attach(self.now, self.version, peer, received_a)
-            .expect("a received what b sent");
+        self.a.attach(self.now, self.version, peer, received_b).expect("b received what a sent");
+        self.b.attach(self.now, self.version, peer, received_a).expect("a received what b sent");
     }
 
     fn is_broken(&self) -> bool {
-        [&self.to_a, &self.to_b]
-            .iter()
-            .any(|wire| wire.carries == Some(0))
+        [&self.to_a, &self.to_b].iter().any(|wire| wire.carries == Some(0))
     }
 
     fn next_arrival(&self) -> Option<Instant> {
-        [&self.to_a, &self.to_b]
-            .iter()
-            .filter_map(|wire| wire.on_the_way.front().map(|(at, _)| *at))
-            .min()
+        [&self.to_a, &self.to_b].iter().filter_map(|wire| wire.on_the_way.front().map(|(at, _)| *at)).min()
     }
 
     /// One round: what is ready goes out, what is due comes in. True if anything moved.
@@ -207,10 +187,7 @@ fn receive(now: Instant, version: u8, link: &mut Link, wire: &mut Wire) -> bool 
         }
         wire.carried += bytes.len();
         wire.arrived.extend_from_slice(&bytes);
-        while let Some(frame) = decoder
-            .decode(&mut wire.arrived)
-            .expect("links encode what links decode")
-        {
+        while let Some(frame) = decoder.decode(&mut wire.arrived).expect("links encode what links decode") {
             link.handle_frame(now, frame).expect("links keep to the protocol");
         }
         moved = true;

@@ -126,11 +126,7 @@ mod tests {
     #[test]
     fn numbers_and_names_lead_back_to_their_code() {
         for (index, code) in ErrorCode::ALL.iter().enumerate() {
-            assert_eq!(
-                usize::from(code.number()),
-                index + 1,
-                "numbers are dense, so none is used twice"
-            );
+            assert_eq!(usize::from(code.number()), index + 1, "numbers are dense, so none is used twice");
             assert_eq!(ErrorCode::from_number(code.number()), Some(*code));
             assert_eq!(code.name().parse(), Ok(*code));
         }

@@ -43,16 +43,10 @@ impl Decoder {
         };
         let header = Header::parse(raw)?;
         if header.version != self.version {
-            return Err(WireError::WrongVersion {
-                got: header.version,
-                expected: self.version,
-            });
+            return Err(WireError::WrongVersion { got: header.version, expected: self.version });
         }
         if header.payload_len > self.max_payload {
-            return Err(WireError::TooLong {
-                got: header.payload_len,
-                limit: self.max_payload,
-            });
+            return Err(WireError::TooLong { got: header.payload_len, limit: self.max_payload });
         }
         let payload_len = header.payload_len as usize;
         if src.len() < HEADER_LEN + payload_len {
@@ -137,11 +131,7 @@ impl Buf for Batch {
     }
 
     fn advance(&mut self, mut count: usize) {
-        assert!(
-            count <= self.len,
-            "{count} bytes taken of a batch of {}",
-            self.len
-        );
+        assert!(count <= self.len, "{count} bytes taken of a batch of {}", self.len);
         self.len -= count;
         while let Some(part) = self.parts.front_mut() {
             if count < part.len() {
@@ -186,10 +176,7 @@ mod tests {
         let capacity = src.capacity();
         assert_eq!(
             Decoder::new(2, 16_384).decode(&mut src),
-            Err(WireError::TooLong {
-                got: u32::MAX,
-                limit: 16_384
-            })
+            Err(WireError::TooLong { got: u32::MAX, limit: 16_384 })
         );
         assert_eq!(src.capacity(), capacity);
         let mut at_limit = encoded(&[frame(16_384)]);

@@ -3,6 +3,7 @@
 //! Each states a fact, never a change: a count so far, a limit so far, all that is provided. Stating it again does no
 //! harm, so after a resume every statement that still holds is simply made anew.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,10 +58,7 @@ impl AuthKind {
 
 /// What a side is prepared to receive. Each binds the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "new limits travel as fields of the handshake"
-)]
+#[expect(clippy::exhaustive_structs, reason = "new limits travel as fields of the handshake")]
 pub struct Announced {
     /// Longest message, envelope and body together, in bytes.
     pub max_message: u32,
@@ -111,12 +109,15 @@ pub struct Syn {
 #[expect(clippy::exhaustive_structs, reason = "a fingerprint is eight bytes")]
 pub struct TokenId(pub [u8; 8]);
 
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// The wish to go on with a link over this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "what is added travels in the handshake's fields"
-)]
+#[expect(clippy::exhaustive_structs, reason = "what is added travels in the handshake's fields")]
 pub struct Resume {
     /// Which link.
     pub link: LinkId,
@@ -156,10 +157,7 @@ pub struct SynAck {
 
 /// The answer to a wish to resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "what is added travels in the handshake's fields"
-)]
+#[expect(clippy::exhaustive_enums, reason = "what is added travels in the handshake's fields")]
 pub enum Resumed {
     /// Nothing was asked for: a new link.
     New,
@@ -225,10 +223,7 @@ pub struct Heartbeat {
 
 /// One part of all that the sender provides. A new revision replaces the former one when its last part is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "capabilities carry their own extension fields"
-)]
+#[expect(clippy::exhaustive_structs, reason = "capabilities carry their own extension fields")]
 pub struct Advertise {
     /// Greater than the one before.
     pub revision: u64,
@@ -336,9 +331,7 @@ pub trait Payload: Serialize + DeserializeOwned {
     /// # Panics
     /// Never: these types hold nothing that postcard cannot write.
     fn encode(&self) -> Bytes {
-        postcard::to_stdvec(self)
-            .expect("payload types hold only what postcard can write")
-            .into()
+        postcard::to_stdvec(self).expect("payload types hold only what postcard can write").into()
     }
 
     /// Reads the value at the front and gives back what follows it.
@@ -358,10 +351,7 @@ pub trait Payload: Serialize + DeserializeOwned {
         if rest.is_empty() {
             Ok(value)
         } else {
-            Err(WireError::TrailingBytes {
-                what: Self::NAME,
-                count: rest.len(),
-            })
+            Err(WireError::TrailingBytes { what: Self::NAME, count: rest.len() })
         }
     }
 }

@@ -30,10 +30,7 @@ pub const MAX_TRACE_STATE: usize = 512;
 
 /// Whom a call is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a target is a logical identity or one process"
-)]
+#[expect(clippy::exhaustive_enums, reason = "a target is a logical identity or one process")]
 pub enum Target {
     /// Any node that serves this agent.
     Agent(AgentUri),
@@ -53,10 +50,7 @@ pub struct Hop {
 
 /// W3C Trace Context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the fields are those of the W3C recommendation"
-)]
+#[expect(clippy::exhaustive_structs, reason = "the fields are those of the W3C recommendation")]
 pub struct Trace {
     /// The whole story.
     pub trace_id: [u8; 16],
@@ -71,10 +65,7 @@ pub struct Trace {
 /// How a slot's value is joined to what is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "another kind of merging changes what sessions mean"
-)]
+#[expect(clippy::exhaustive_enums, reason = "another kind of merging changes what sessions mean")]
 pub enum Merge {
     /// The new value stands alone.
     #[default]
@@ -87,10 +78,7 @@ pub enum Merge {
 
 /// A slot as it travels: its value with a request, a write with an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "what is added travels in the envelope's extra fields"
-)]
+#[expect(clippy::exhaustive_structs, reason = "what is added travels in the envelope's extra fields")]
 pub struct SlotValue {
     /// Which slot.
     pub name: SlotName,
@@ -271,18 +259,10 @@ impl Envelope {
     fn check_limits(&self) -> Result<(), WireError> {
         let refuse = |why| Err(WireError::Malformed { what: WHAT, why });
         match () {
-            () if self
-                .idempotency_key
-                .as_ref()
-                .is_some_and(|key| key.is_empty() || key.len() > MAX_KEY) =>
-            {
+            () if self.idempotency_key.as_ref().is_some_and(|key| key.is_empty() || key.len() > MAX_KEY) => {
                 refuse("the idempotency key has not 1 to 255 bytes")
             }
-            () if self
-                .trace
-                .as_ref()
-                .is_some_and(|trace| trace.state.len() > MAX_TRACE_STATE) =>
-            {
+            () if self.trace.as_ref().is_some_and(|trace| trace.state.len() > MAX_TRACE_STATE) => {
                 refuse("the trace state is longer than 512 bytes")
             }
             () if self.extra.iter().any(|field| field.mandatory) => {
@@ -342,11 +322,7 @@ mod tests {
         Envelope {
             target: Some(Target::Node("b-01".parse().unwrap())),
             capability: Some("knowledge.retrieve".parse().unwrap()),
-            wanted: Some(CapabilityVersion {
-                major: 1,
-                minor: 2,
-                patch: 0,
-            }),
+            wanted: Some(CapabilityVersion { major: 1, minor: 2, patch: 0 }),
             topic: Some("ticket.created".parse().unwrap()),
             message_id: Some(MessageId::from_bytes([1; 16])),
             correlation_id: Some(MessageId::from_bytes([2; 16])),
@@ -356,18 +332,10 @@ mod tests {
             time_left: Some(Duration::from_micros(2_000_001)),
             composed_at: Some(1_790_000_000_000_000),
             expires_after: Some(5_000_000),
-            path: vec![Hop {
-                node: "a-01".parse().unwrap(),
-                capability: "a.ask".parse().unwrap(),
-            }],
+            path: vec![Hop { node: "a-01".parse().unwrap(), capability: "a.ask".parse().unwrap() }],
             hops: 1,
             budget: Some(900),
-            trace: Some(Trace {
-                trace_id: [5; 16],
-                parent_id: [6; 8],
-                flags: 1,
-                state: "v=1".into(),
-            }),
+            trace: Some(Trace { trace_id: [5; 16], parent_id: [6; 8], flags: 1, state: "v=1".into() }),
             on_behalf_of: Some("agent://default/support/human".parse().unwrap()),
             content_type: ContentType::Media("image/png".into()),
             slots: vec![SlotValue {
@@ -379,11 +347,7 @@ mod tests {
             outcome: Outcome::NeedsInput,
             lagged: 7,
             attempt: 2,
-            extra: vec![Field {
-                tag: 900,
-                mandatory: false,
-                value: vec![1, 2],
-            }],
+            extra: vec![Field { tag: 900, mandatory: false, value: vec![1, 2] }],
         }
     }
 
@@ -407,14 +371,8 @@ mod tests {
     #[test]
     fn what_breaks_a_limit_is_refused() {
         let refused = [
-            Envelope {
-                idempotency_key: Some(String::new()),
-                ..Envelope::default()
-            },
-            Envelope {
-                idempotency_key: Some("k".repeat(256)),
-                ..Envelope::default()
-            },
+            Envelope { idempotency_key: Some(String::new()), ..Envelope::default() },
+            Envelope { idempotency_key: Some("k".repeat(256)), ..Envelope::default() },
             Envelope {
                 trace: Some(Trace {
                     trace_id: [1; 16],
@@ -425,18 +383,10 @@ mod tests {
                 ..Envelope::default()
             },
             Envelope {
-                extra: vec![Field {
-                    tag: 1,
-                    mandatory: true,
-                    value: Vec::new(),
-                }],
+                extra: vec![Field { tag: 1, mandatory: true, value: Vec::new() }],
                 ..Envelope::default()
             },
-            Envelope {
-                idempotency_key: None,
-                budget: Some(1),
-                ..full()
-            },
+            Envelope { idempotency_key: None, budget: Some(1), ..full() },
         ];
         for envelope in &refused[..4] {
             assert!(Envelope::decode(&encoded(envelope)).is_err());

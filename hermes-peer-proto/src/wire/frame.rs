@@ -9,10 +9,7 @@ use super::id::StreamId;
 
 /// One frame: a control statement of the link, or a piece of a stream's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "the header's fields are fixed by the wire format"
-)]
+#[expect(clippy::exhaustive_structs, reason = "the header's fields are fixed by the wire format")]
 pub struct Frame {
     /// What the payload is.
     pub message_type: MessageType,
@@ -31,28 +28,14 @@ impl Frame {
             MessageType::Error => Flags::CONTROL.with(Flags::ERR),
             _ => Flags::CONTROL,
         };
-        Self {
-            message_type,
-            flags,
-            stream,
-            payload: payload.into(),
-        }
+        Self { message_type, flags, stream, payload: payload.into() }
     }
 
     /// A frame with a piece of a stream's messages. `fin` says that it is the sender's last one on the stream.
     pub fn data(message_type: MessageType, stream: StreamId, fin: bool, payload: Bytes) -> Self {
         let fin_flag = if fin { Flags::FIN } else { Flags::NONE };
-        let err_flag = if message_type == MessageType::Error {
-            Flags::ERR
-        } else {
-            Flags::NONE
-        };
-        Self {
-            message_type,
-            flags: fin_flag.with(err_flag),
-            stream,
-            payload,
-        }
+        let err_flag = if message_type == MessageType::Error { Flags::ERR } else { Flags::NONE };
+        Self { message_type, flags: fin_flag.with(err_flag), stream, payload }
     }
 
     /// Whether the frame is counted and, on a link that resumes, sent again until acknowledged.

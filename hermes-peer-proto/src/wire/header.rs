@@ -105,10 +105,7 @@ impl MessageType {
     /// Whether frames of this type carry messages of users: they are counted, acknowledged and sent again after a
     /// resume. An ERROR on stream 0 is the one exception: it ends the connection and is control.
     pub const fn is_data(self) -> bool {
-        matches!(
-            self,
-            Self::Request | Self::Response | Self::Stream | Self::Event | Self::Error
-        )
+        matches!(self, Self::Request | Self::Response | Self::Stream | Self::Event | Self::Error)
     }
 
     const fn from_number(number: u8) -> Option<Self> {
@@ -212,27 +209,9 @@ impl Header {
     /// # Errors
     /// A [`WireError`] that names the first field that is wrong.
     pub fn parse(raw: &[u8; HEADER_LEN]) -> Result<Self, WireError> {
-        let [
-            m0,
-            m1,
-            m2,
-            m3,
-            version,
-            flags,
-            message_type,
-            s0,
-            s1,
-            s2,
-            s3,
-            l0,
-            l1,
-            l2,
-            l3,
-        ] = *raw;
+        let [m0, m1, m2, m3, version, flags, message_type, s0, s1, s2, s3, l0, l1, l2, l3] = *raw;
         if [m0, m1, m2, m3] != MAGIC {
-            return Err(WireError::BadMagic {
-                got: [m0, m1, m2, m3],
-            });
+            return Err(WireError::BadMagic { got: [m0, m1, m2, m3] });
         }
         let message_type =
             MessageType::from_number(message_type).ok_or(WireError::UnknownType { got: message_type })?;
@@ -272,10 +251,7 @@ impl Header {
         if fits {
             Ok(())
         } else {
-            Err(WireError::WrongFlags {
-                got: self.flags.bits(),
-                message_type: self.message_type.number(),
-            })
+            Err(WireError::WrongFlags { got: self.flags.bits(), message_type: self.message_type.number() })
         }
     }
 }
@@ -321,13 +297,7 @@ mod tests {
         assert_eq!(with(6, 16), Err(WireError::UnknownType { got: 16 }));
         assert_eq!(with(6, 0), Err(WireError::UnknownType { got: 0 }));
         for flags in [0x80, 0x08, 0x10, 0x01, 0x04] {
-            assert_eq!(
-                with(5, flags),
-                Err(WireError::WrongFlags {
-                    got: flags,
-                    message_type: 4
-                })
-            );
+            assert_eq!(with(5, flags), Err(WireError::WrongFlags { got: flags, message_type: 4 }));
         }
     }
 

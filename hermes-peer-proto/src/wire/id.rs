@@ -228,10 +228,7 @@ fn is_segment_byte(b: u8) -> bool {
 }
 
 fn is_word(word: &str) -> bool {
-    !word.is_empty()
-        && word
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
 fn is_dotted(given: &str) -> bool {
@@ -388,23 +385,14 @@ mod tests {
             assert!(refused.parse::<AgentUri>().is_err(), "{refused}");
         }
         let agent: AgentUri = "agent://default/support/nlu-agent".parse().unwrap();
-        assert_eq!(
-            (agent.tenant(), agent.space(), agent.name()),
-            ("default", "support", "nlu-agent")
-        );
+        assert_eq!((agent.tenant(), agent.space(), agent.name()), ("default", "support", "nlu-agent"));
     }
 
     #[test]
     fn a_node_id_fits_into_a_dns_label() {
         // FC-007
         assert!("a".repeat(63).parse::<NodeId>().is_ok());
-        for refused in [
-            "a".repeat(64),
-            String::new(),
-            "a.b".into(),
-            "知識".into(),
-            "A".into(),
-        ] {
+        for refused in ["a".repeat(64), String::new(), "a.b".into(), "知識".into(), "A".into()] {
             assert!(refused.parse::<NodeId>().is_err(), "{refused}");
         }
     }
@@ -414,16 +402,8 @@ mod tests {
         for good in ["a.b", "knowledge.retrieve", "hermes.peers", "a.b.c_1"] {
             assert!(good.parse::<CapabilityName>().is_ok(), "{good}");
         }
-        for refused in [
-            "echo",
-            "a.",
-            ".a",
-            "a..b",
-            "A.b",
-            "a-b.c",
-            "a.b ",
-            &format!("a.{}", "b".repeat(127)),
-        ] {
+        for refused in ["echo", "a.", ".a", "a..b", "A.b", "a-b.c", "a.b ", &format!("a.{}", "b".repeat(127))]
+        {
             assert!(refused.parse::<CapabilityName>().is_err(), "{refused}");
         }
     }
@@ -431,10 +411,7 @@ mod tests {
     #[test]
     fn a_star_is_one_word_and_two_are_any_rest() {
         let covers = |pattern: &str, topic: &str| {
-            pattern
-                .parse::<TopicPattern>()
-                .unwrap()
-                .covers(&topic.parse().unwrap())
+            pattern.parse::<TopicPattern>().unwrap().covers(&topic.parse().unwrap())
         };
         assert!(covers("ticket.*", "ticket.created"));
         assert!(!covers("ticket.*", "ticket.note.added"));

@@ -120,11 +120,7 @@ impl CapabilityVersion {
 
 impl Default for CapabilityVersion {
     fn default() -> Self {
-        Self {
-            major: 1,
-            minor: 0,
-            patch: 0,
-        }
+        Self { major: 1, minor: 0, patch: 0 }
     }
 }
 
@@ -155,9 +151,7 @@ impl FromStr for CapabilityVersion {
             }
         }
         let [major, minor, patch] = numbers;
-        parts
-            .next()
-            .map_or(Ok(Self { major, minor, patch }), |_| Err(InvalidVersion))
+        parts.next().map_or(Ok(Self { major, minor, patch }), |_| Err(InvalidVersion))
     }
 }
 

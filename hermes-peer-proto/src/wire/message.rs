@@ -36,18 +36,9 @@ impl Prelude {
             return Ok(None);
         };
         if envelope_len as usize > MAX_ENVELOPE {
-            return Err(WireError::Malformed {
-                what: WHAT,
-                why: "its envelope is longer than 65,536 bytes",
-            });
+            return Err(WireError::Malformed { what: WHAT, why: "its envelope is longer than 65,536 bytes" });
         }
-        Ok(Some((
-            Self {
-                envelope_len,
-                body_len,
-            },
-            first + second,
-        )))
+        Ok(Some((Self { envelope_len, body_len }, first + second)))
     }
 
     /// Bytes of envelope and body together.
@@ -62,20 +53,15 @@ fn varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, WireError> {
     for (index, byte) in bytes.iter().take(5).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
-            let value = u32::try_from(value).map_err(|_| WireError::Malformed {
-                what: WHAT,
-                why: "a length is over 4 GiB",
-            })?;
+            let value = u32::try_from(value)
+                .map_err(|_| WireError::Malformed { what: WHAT, why: "a length is over 4 GiB" })?;
             return Ok(Some((value, index + 1)));
         }
     }
     if bytes.len() < 5 {
         Ok(None)
     } else {
-        Err(WireError::Malformed {
-            what: WHAT,
-            why: "a length is too long",
-        })
+        Err(WireError::Malformed { what: WHAT, why: "a length is too long" })
     }
 }
 
@@ -85,17 +71,12 @@ fn varint(bytes: &[u8]) -> Result<Option<(u32, usize)>, WireError> {
 /// [`WireError::Malformed`] if the envelope is longer than [`MAX_ENVELOPE`], [`WireError::TooLong`] if the body's length
 /// is no `u32`.
 pub fn encode_head(envelope: &Envelope, body_len: usize) -> Result<BytesMut, WireError> {
-    let body_len = u32::try_from(body_len).map_err(|_| WireError::TooLong {
-        got: u32::MAX,
-        limit: u32::MAX,
-    })?;
+    let body_len =
+        u32::try_from(body_len).map_err(|_| WireError::TooLong { got: u32::MAX, limit: u32::MAX })?;
     let mut encoded = BytesMut::with_capacity(64);
     envelope.encode_into(&mut encoded);
     if encoded.len() > MAX_ENVELOPE {
-        return Err(WireError::Malformed {
-            what: WHAT,
-            why: "its envelope is longer than 65,536 bytes",
-        });
+        return Err(WireError::Malformed { what: WHAT, why: "its envelope is longer than 65,536 bytes" });
     }
     let mut head = BytesMut::with_capacity(MAX_PRELUDE + encoded.len());
     put(&mut head, &u32::try_from(encoded.len()).unwrap_or(u32::MAX));
@@ -120,29 +101,13 @@ mod tests {
 
     #[test]
     fn a_prelude_is_read_only_when_it_is_whole() {
-        let head = encode_head(
-            &Envelope {
-                hops: 3,
-                ..Envelope::default()
-            },
-            300,
-        )
-        .unwrap();
+        let head = encode_head(&Envelope { hops: 3, ..Envelope::default() }, 300).unwrap();
         // Mask 1 << 13 takes two bytes, the hop count one.
         assert_eq!(&head[..], [3, 0xac, 0x02, 0x80, 0x40, 3]);
         for cut in 0..3 {
             assert_eq!(Prelude::parse(&head[..cut]), Ok(None));
         }
-        assert_eq!(
-            Prelude::parse(&head),
-            Ok(Some((
-                Prelude {
-                    envelope_len: 3,
-                    body_len: 300
-                },
-                3
-            )))
-        );
+        assert_eq!(Prelude::parse(&head), Ok(Some((Prelude { envelope_len: 3, body_len: 300 }, 3))));
     }
 
     #[test]
@@ -150,13 +115,7 @@ mod tests {
         // FC-031
         assert!(Prelude::parse(&[0x80, 0x80, 0x80, 0x80, 0x80]).is_err());
         assert!(Prelude::parse(&[0xff, 0xff, 0xff, 0xff, 0x7f]).is_err());
-        assert!(
-            Prelude::parse(&[0x81, 0x80, 0x04, 0]).is_err(),
-            "an envelope of 65,537 bytes"
-        );
-        assert!(
-            Prelude::parse(&[0x80, 0x80, 0x04, 0]).is_ok(),
-            "an envelope of 65,536 bytes"
-        );
+        assert!(Prelude::parse(&[0x81, 0x80, 0x04, 0]).is_err(), "an envelope of 65,537 bytes");
+        assert!(Prelude::parse(&[0x80, 0x80, 0x04, 0]).is_ok(), "an envelope of 65,536 bytes");
     }
 }

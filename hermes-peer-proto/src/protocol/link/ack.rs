@@ -76,14 +76,7 @@ pub(super) struct Retained {
 
 impl Retained {
     pub(super) fn new(max_frames: usize, max_bytes: usize) -> Self {
-        Self {
-            frames: VecDeque::new(),
-            bytes: 0,
-            acked: 0,
-            on_connection: 0,
-            max_frames,
-            max_bytes,
-        }
+        Self { frames: VecDeque::new(), bytes: 0, acked: 0, on_connection: 0, max_frames, max_bytes }
     }
 
     /// Whether another frame may be sent. A single one always may: a chunk larger than the bound would else never go.
@@ -159,12 +152,7 @@ mod tests {
     use crate::wire::StreamId;
 
     fn frame(mark: u8) -> Frame {
-        Frame::data(
-            MessageType::Stream,
-            StreamId(1),
-            false,
-            Bytes::from(vec![mark; 10]),
-        )
+        Frame::data(MessageType::Stream, StreamId(1), false, Bytes::from(vec![mark; 10]))
     }
 
     #[test]
@@ -185,10 +173,7 @@ mod tests {
         retained.keep(frame(0));
         assert!(retained.acknowledge(2).is_err());
         retained.acknowledge(1).unwrap();
-        assert!(
-            retained.reconnect(0).is_err(),
-            "the peer forgot what it had acknowledged"
-        );
+        assert!(retained.reconnect(0).is_err(), "the peer forgot what it had acknowledged");
     }
 
     #[test]

@@ -70,10 +70,7 @@ pub enum SendRefused {
 
 /// What a stream has for its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a stream has a message, nothing yet, or nothing more"
-)]
+#[expect(clippy::exhaustive_enums, reason = "a stream has a message, nothing yet, or nothing more")]
 pub enum Read {
     /// The next message.
     Message(Received),
@@ -93,10 +90,7 @@ impl Link {
             return Err(OpenRefused::GoingAway);
         }
         let (limit, window) = self.connection.as_ref().map_or(
-            (
-                self.settings.announced.max_streams,
-                self.settings.announced.stream_window,
-            ),
+            (self.settings.announced.max_streams, self.settings.announced.stream_window),
             |connection| (connection.peer.max_streams, connection.peer.stream_window),
         );
         if self.own_open >= limit {
@@ -117,8 +111,7 @@ impl Link {
         self.next_stream += 2;
         self.own_open += 1;
         let receive = u64::from(self.settings.announced.stream_window);
-        self.streams
-            .insert(id, Stream::new(priority, receive, u64::from(window)));
+        self.streams.insert(id, Stream::new(priority, receive, u64::from(window)));
         Ok(id)
     }
 
@@ -155,9 +148,7 @@ impl Link {
                 entry.outbound.clear();
             }
         }
-        entry
-            .outbound
-            .push(message_type, message.head, message.body, fin, chunk);
+        entry.outbound.push(message_type, message.head, message.body, fin, chunk);
         if fin && !is_own {
             self.stop_reading(stream);
         }
@@ -194,13 +185,7 @@ impl Link {
         if let Some(entry) = self.streams.get_mut(&stream)
             && !entry.outbound.is_closed
         {
-            entry.outbound.push(
-                MessageType::Stream,
-                Default::default(),
-                Default::default(),
-                true,
-                chunk,
-            );
+            entry.outbound.push(MessageType::Stream, Default::default(), Default::default(), true, chunk);
             self.schedule(stream);
         }
     }
@@ -256,8 +241,7 @@ impl Link {
             return Err(SendRefused::Full);
         }
         let chunk = self.chunk();
-        self.events_out
-            .push(MessageType::Event, message.head, message.body, false, chunk);
+        self.events_out.push(MessageType::Event, message.head, message.body, false, chunk);
         self.schedule(StreamId::LINK);
         Ok(())
     }
@@ -287,12 +271,7 @@ impl Link {
         self.advertised = (0..)
             .zip(parts)
             .map(|(part, capabilities)| {
-                let statement = Advertise {
-                    revision,
-                    part,
-                    parts: count,
-                    capabilities,
-                };
+                let statement = Advertise { revision, part, parts: count, capabilities };
                 Frame::control(MessageType::Advertise, StreamId::LINK, statement.encode())
             })
             .collect();
@@ -301,15 +280,8 @@ impl Link {
 
     /// States all that we subscribe to. It is said again on every new connection.
     pub fn subscribe(&mut self, revision: u64, subscriptions: Vec<Interest>) {
-        let statement = Subscribe {
-            revision,
-            subscriptions,
-        };
-        self.subscribed = Some(Frame::control(
-            MessageType::Subscribe,
-            StreamId::LINK,
-            statement.encode(),
-        ));
+        let statement = Subscribe { revision, subscriptions };
+        self.subscribed = Some(Frame::control(MessageType::Subscribe, StreamId::LINK, statement.encode()));
         self.is_subscribe_due = true;
     }
 
@@ -318,16 +290,8 @@ impl Link {
     pub fn go_away(&mut self, reason: GoAwayReason, message: &str, final_word: bool) {
         let last_stream = if final_word { self.peer_last } else { u32::MAX };
         self.going_away = Some(last_stream);
-        let statement = GoAway {
-            reason,
-            last_stream,
-            message: message.to_owned(),
-        };
-        self.control.push_back(Frame::control(
-            MessageType::GoAway,
-            StreamId::LINK,
-            statement.encode(),
-        ));
+        let statement = GoAway { reason, last_stream, message: message.to_owned() };
+        self.control.push_back(Frame::control(MessageType::GoAway, StreamId::LINK, statement.encode()));
     }
 
     /// How busy we are, from 0 to 100; told with heartbeats.
@@ -341,24 +305,13 @@ impl Link {
             .as_ref()
             .map_or(self.settings.announced, |connection| connection.peer)
             .max_message;
-        let (got, limit) = (
-            message.head.len() as u64 + message.body.len() as u64,
-            u64::from(limit),
-        );
-        if got > limit {
-            Err(SendRefused::TooLarge { got, limit })
-        } else {
-            Ok(())
-        }
+        let (got, limit) = (message.head.len() as u64 + message.body.len() as u64, u64::from(limit));
+        if got > limit { Err(SendRefused::TooLarge { got, limit }) } else { Ok(()) }
     }
 
     pub(super) fn say_cancel(&mut self, stream: StreamId, code: ErrorCode) {
         if self.connection.is_some() {
-            self.control.push_back(Frame::control(
-                MessageType::Cancel,
-                stream,
-                Cancel { code }.encode(),
-            ));
+            self.control.push_back(Frame::control(MessageType::Cancel, stream, Cancel { code }.encode()));
         }
     }
 
@@ -459,11 +412,7 @@ impl Link {
     pub(super) fn forget_if_over(&mut self, stream: StreamId) {
         let is_own = stream.opener() == Some(self.side);
         let is_over = self.streams.get(&stream).is_some_and(|entry| {
-            let is_heard = if is_own {
-                entry.phase == Phase::Ended
-            } else {
-                entry.inbound.is_finished()
-            };
+            let is_heard = if is_own { entry.phase == Phase::Ended } else { entry.inbound.is_finished() };
             is_heard && entry.outbound.is_sent && !entry.inbound.has_message()
         });
         if is_over {

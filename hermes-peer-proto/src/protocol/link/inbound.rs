@@ -90,10 +90,7 @@ impl Inbound {
         let len = payload.len() as u64;
         let before = counted(self.received);
         if self.received + len > self.grant.limit() {
-            return Err(PushError::WindowOverrun {
-                limit: self.grant.limit(),
-                got: self.received + len,
-            });
+            return Err(PushError::WindowOverrun { limit: self.grant.limit(), got: self.received + len });
         }
         if self.fin {
             return Err(PushError::AfterFin);
@@ -101,11 +98,7 @@ impl Inbound {
         if self.tail.present > 0 && self.pieces.back().is_some_and(|(last, _)| *last != message_type) {
             return Err(PushError::MixedTypes);
         }
-        self.empty_frames = if len == 0 && !fin {
-            self.empty_frames + 1
-        } else {
-            0
-        };
+        self.empty_frames = if len == 0 && !fin { self.empty_frames + 1 } else { 0 };
         if self.empty_frames > MAX_EMPTY_FRAMES {
             return Err(PushError::EmptyFrames);
         }
@@ -142,10 +135,7 @@ impl Inbound {
                     return Ok(());
                 };
                 if prelude.total() > max_message {
-                    return Err(PushError::MessageTooLong {
-                        got: prelude.total(),
-                        limit: max_message,
-                    });
+                    return Err(PushError::MessageTooLong { got: prelude.total(), limit: max_message });
                 }
                 bytes = &bytes[len - known..];
                 self.tail = Tail {
@@ -188,12 +178,7 @@ impl Inbound {
         let (prelude, prelude_len) = match Prelude::parse(&self.pieces.front()?.1) {
             Ok(Some(parsed)) => parsed,
             _ => {
-                front.extend(
-                    self.pieces
-                        .iter()
-                        .flat_map(|(_, piece)| piece.iter().copied())
-                        .take(10),
-                );
+                front.extend(self.pieces.iter().flat_map(|(_, piece)| piece.iter().copied()).take(10));
                 Prelude::parse(&front).ok().flatten()?
             }
         };
@@ -203,10 +188,7 @@ impl Inbound {
             body: self.take(prelude.body_len as usize),
         };
         self.read += prelude_len as u64 + prelude.total();
-        Some(Received {
-            message_type,
-            message,
-        })
+        Some(Received { message_type, message })
     }
 
     /// The next `len` bytes, shared where they lie in one piece.
@@ -328,10 +310,7 @@ mod tests {
     use crate::wire::encode_head;
 
     fn message(len: usize) -> Vec<u8> {
-        let envelope = Envelope {
-            hops: (len % 3) as u8,
-            ..Envelope::default()
-        };
+        let envelope = Envelope { hops: (len % 3) as u8, ..Envelope::default() };
         let mut bytes = encode_head(&envelope, len).unwrap().to_vec();
         bytes.extend((0..len).map(|i| (i * 7 + len) as u8));
         bytes
@@ -389,23 +368,15 @@ mod tests {
         );
         assert_eq!(
             push(&mut inbound, vec![0, 0xe9, 0x07], false),
-            Err(PushError::MessageTooLong {
-                got: 1001,
-                limit: 1000
-            })
+            Err(PushError::MessageTooLong { got: 1001, limit: 1000 })
         );
         let mut inbound = Inbound::new(1000);
-        assert_eq!(
-            push(&mut inbound, vec![0, 5, 1], true),
-            Err(PushError::CutMessage)
-        );
+        assert_eq!(push(&mut inbound, vec![0, 5, 1], true), Err(PushError::CutMessage));
         let mut inbound = Inbound::new(1000);
         assert!(push(&mut inbound, vec![0, 0], true).is_ok());
         assert_eq!(push(&mut inbound, vec![0, 0], false), Err(PushError::AfterFin));
         let mut inbound = Inbound::new(1000);
-        let last = (0..=MAX_EMPTY_FRAMES)
-            .map(|_| push(&mut inbound, Vec::new(), false))
-            .last();
+        let last = (0..=MAX_EMPTY_FRAMES).map(|_| push(&mut inbound, Vec::new(), false)).last();
         assert_eq!(last, Some(Err(PushError::EmptyFrames)));
     }
 }

@@ -124,10 +124,7 @@ impl Liveness {
             && expected == token
         {
             let sample = now.duration_since(sent);
-            self.round_trip = Some(
-                self.round_trip
-                    .map_or(sample, |smoothed| (smoothed * 7 + sample) / 8),
-            );
+            self.round_trip = Some(self.round_trip.map_or(sample, |smoothed| (smoothed * 7 + sample) / 8));
             self.probe = None;
         }
     }

@@ -50,6 +50,7 @@ use self::window::Grant;
 use crate::protocol::LinkSettings;
 use crate::protocol::Notice;
 use crate::protocol::PeerMisbehaved;
+use crate::protocol::limits;
 use crate::wire::Announced;
 use crate::wire::CapabilityInfo;
 use crate::wire::Epoch;
@@ -61,9 +62,6 @@ use crate::wire::StreamId;
 /// Stream numbers from here on call for a new connection, on which they start over. Half of the numbers are then still
 /// left, which even 50,000 calls a second take six hours to use up.
 const ROLL_OVER: u32 = 1 << 30;
-/// A peer that announces shorter chunks than this gets chunks of this length: 15 bytes of header before less than a
-/// kilobyte would be a waste of both sides' time.
-const MIN_CHUNK: u32 = 1_024;
 /// First version whose links resume.
 const RESUMABLE: u8 = 2;
 
@@ -254,10 +252,7 @@ impl Link {
             id.opener() == Some(self.side) && stream.inbound.has_message()
         });
         let sent = self.retained.sent();
-        Ended {
-            gap: (known < sent).then_some((known + 1, sent)),
-            streams,
-        }
+        Ended { gap: (known < sent).then_some((known + 1, sent)), streams }
     }
 
     /// Which link this is.
@@ -302,11 +297,7 @@ impl Link {
 
     /// Bytes received and not read yet, all streams together.
     pub fn held_bytes(&self) -> u64 {
-        self.streams
-            .values()
-            .map(|stream| stream.inbound.held())
-            .sum::<u64>()
-            + self.events_in.held()
+        self.streams.values().map(|stream| stream.inbound.held()).sum::<u64>() + self.events_in.held()
     }
 
     /// Data frames sent and not acknowledged (version 2).
@@ -339,19 +330,12 @@ impl Link {
     }
 
     fn is_resumable(&self) -> bool {
-        self.connection
-            .as_ref()
-            .is_none_or(|connection| connection.version >= RESUMABLE)
+        self.connection.as_ref().is_none_or(|connection| connection.version >= RESUMABLE)
     }
 
     fn chunk(&self) -> usize {
-        let peer = self
-            .connection
-            .as_ref()
-            .map_or(self.settings.announced, |connection| connection.peer);
-        peer.max_chunk
-            .min(self.settings.announced.max_chunk)
-            .max(MIN_CHUNK) as usize
+        let peer = self.connection.as_ref().map_or(self.settings.announced, |connection| connection.peer);
+        peer.max_chunk.min(self.settings.announced.max_chunk).max(limits::MIN_CHUNK) as usize
     }
 
     fn roll_over(&mut self) {
@@ -382,16 +366,9 @@ impl Link {
 impl Connection {
     fn new(now: Instant, version: u8, peer: Announced, settings: &LinkSettings) -> Self {
         let interval = |ms: u32| Duration::from_millis(u64::from(ms.max(1)));
-        let liveness = Liveness::new(
-            now,
-            interval(settings.announced.heartbeat_ms),
-            interval(peer.heartbeat_ms),
-        );
-        Self {
-            version,
-            peer,
-            liveness,
-        }
+        let liveness =
+            Liveness::new(now, interval(settings.announced.heartbeat_ms), interval(peer.heartbeat_ms));
+        Self { version, peer, liveness }
     }
 }
 

@@ -95,11 +95,8 @@ impl Outbound {
     ) {
         self.waiting += head.len() + body.len();
         self.is_closed = fin;
-        if let Some(Segment {
-            message_type: last,
-            bytes: Waiting::Open(open),
-            fin: last_fin,
-        }) = self.segments.back_mut()
+        if let Some(Segment { message_type: last, bytes: Waiting::Open(open), fin: last_fin }) =
+            self.segments.back_mut()
             && *last == message_type
             && message_type == MessageType::Stream
             && open.len() + head.len() + body.len() <= chunk
@@ -111,17 +108,9 @@ impl Outbound {
         }
         head.extend_from_slice(&body.split_to(body.len().min(chunk.saturating_sub(head.len()))));
         let has_more = !body.is_empty();
-        self.segments.push_back(Segment {
-            message_type,
-            bytes: Waiting::Open(head),
-            fin: fin && !has_more,
-        });
+        self.segments.push_back(Segment { message_type, bytes: Waiting::Open(head), fin: fin && !has_more });
         if has_more {
-            self.segments.push_back(Segment {
-                message_type,
-                bytes: Waiting::Whole(body),
-                fin,
-            });
+            self.segments.push_back(Segment { message_type, bytes: Waiting::Whole(body), fin });
         }
     }
 
@@ -176,9 +165,7 @@ struct Level {
 
 impl Schedule {
     pub(super) fn new() -> Self {
-        Self {
-            levels: Default::default(),
-        }
+        Self { levels: Default::default() }
     }
 
     pub(super) fn add(&mut self, priority: u8, stream: StreamId) {
@@ -205,11 +192,7 @@ impl Schedule {
             }
             for (rank, level) in self.levels.iter_mut().enumerate() {
                 // A level that was idle saves nothing up.
-                level.deficit = if level.ready.is_empty() {
-                    0
-                } else {
-                    level.deficit + (rank + 1) * chunk
-                };
+                level.deficit = if level.ready.is_empty() { 0 } else { level.deficit + (rank + 1) * chunk };
             }
         }
     }
@@ -248,14 +231,8 @@ mod tests {
         let mut outbound = Outbound::new(3, 1 << 20);
         push(&mut outbound, MessageType::Request, 2500, true);
         let frames: Vec<_> = std::iter::from_fn(|| outbound.pop(StreamId(1), 1000)).collect();
-        assert_eq!(
-            frames.iter().map(|frame| frame.payload.len()).collect::<Vec<_>>(),
-            [1000, 1000, 503]
-        );
-        assert_eq!(
-            frames.iter().map(Frame::is_fin).collect::<Vec<_>>(),
-            [false, false, true]
-        );
+        assert_eq!(frames.iter().map(|frame| frame.payload.len()).collect::<Vec<_>>(), [1000, 1000, 503]);
+        assert_eq!(frames.iter().map(Frame::is_fin).collect::<Vec<_>>(), [false, false, true]);
     }
 
     #[test]
@@ -276,11 +253,7 @@ mod tests {
         schedule.add(7, StreamId(3));
         for _ in 0..900 {
             let stream = schedule.next(1000).unwrap();
-            let (priority, count) = if stream == StreamId(1) {
-                (0, &mut low)
-            } else {
-                (7, &mut high)
-            };
+            let (priority, count) = if stream == StreamId(1) { (0, &mut low) } else { (7, &mut high) };
             *count += 1;
             schedule.charge(priority, 1000);
             schedule.add(priority, stream);

@@ -77,15 +77,9 @@ impl Link {
             _ => false,
         };
         if !is_expected {
-            return Err(PeerMisbehaved::UnexpectedMessage {
-                got: frame.message_type,
-            });
+            return Err(PeerMisbehaved::UnexpectedMessage { got: frame.message_type });
         }
-        if is_own {
-            self.answer_data(frame)
-        } else {
-            self.request_data(frame)
-        }
+        if is_own { self.answer_data(frame) } else { self.request_data(frame) }
     }
 
     fn open_for_peer(&mut self, stream: StreamId) -> Result<(), PeerMisbehaved> {
@@ -95,18 +89,15 @@ impl Link {
             return Err(PeerMisbehaved::StreamReused { stream: stream.0 });
         }
         if self.peer_open >= self.settings.announced.max_streams {
-            return Err(PeerMisbehaved::TooManyStreams {
-                limit: self.settings.announced.max_streams,
-            });
+            return Err(PeerMisbehaved::TooManyStreams { limit: self.settings.announced.max_streams });
         }
         if starts_over {
             self.peer_rolls = false;
         }
         self.peer_last = stream.0;
         self.peer_open += 1;
-        let send_window = self
-            .peer()
-            .map_or(self.settings.announced.stream_window, |peer| peer.stream_window);
+        let send_window =
+            self.peer().map_or(self.settings.announced.stream_window, |peer| peer.stream_window);
         let receive = u64::from(self.settings.announced.stream_window);
         let mut entry = Stream::new(super::DEFAULT_PRIORITY, receive, u64::from(send_window));
         if self.going_away.is_some_and(|last| stream.0 > last) {
@@ -130,9 +121,7 @@ impl Link {
         let had_message = entry.inbound.has_message();
         let was_request_whole = entry.request_sent.is_some();
         if frame.message_type == MessageType::Request && was_request_whole {
-            return Err(PeerMisbehaved::UnexpectedMessage {
-                got: MessageType::Request,
-            });
+            return Err(PeerMisbehaved::UnexpectedMessage { got: MessageType::Request });
         }
         match self.push(frame, is_read) {
             // The opener gave the stream up in the middle of a message.
@@ -169,8 +158,7 @@ impl Link {
         if fin && message_type == MessageType::Stream {
             return Err(PeerMisbehaved::EndWithoutAnswer { stream: stream.0 });
         }
-        self.push(frame, is_read)
-            .map_err(|error| misbehaved(stream, error))?;
+        self.push(frame, is_read).map_err(|error| misbehaved(stream, error))?;
         let Some(entry) = self.streams.get_mut(&stream) else {
             return Ok(());
         };
@@ -200,15 +188,10 @@ impl Link {
         let Some(entry) = self.streams.get_mut(&stream) else {
             return Ok(());
         };
-        let counted = entry
-            .inbound
-            .push(frame.message_type, frame.payload, fin, max_message, keep)?;
+        let counted = entry.inbound.push(frame.message_type, frame.payload, fin, max_message, keep)?;
         self.link_received += counted;
         if self.link_received > self.link_grant.limit() {
-            return Err(PushError::WindowOverrun {
-                limit: self.link_grant.limit(),
-                got: self.link_received,
-            });
+            return Err(PushError::WindowOverrun { limit: self.link_grant.limit(), got: self.link_received });
         }
         self.reserve_assembly(stream);
         self.free(stream);
@@ -217,9 +200,7 @@ impl Link {
 
     fn event_data(&mut self, frame: Frame) -> Result<(), PeerMisbehaved> {
         if frame.message_type != MessageType::Event || frame.is_fin() {
-            return Err(PeerMisbehaved::UnexpectedMessage {
-                got: frame.message_type,
-            });
+            return Err(PeerMisbehaved::UnexpectedMessage { got: frame.message_type });
         }
         let had_event = self.events_in.has_message();
         let max_event = u64::from(self.settings.announced.event_window);
@@ -250,9 +231,7 @@ impl Link {
 
     fn ack(&mut self, frame: &Frame) -> Result<(), PeerMisbehaved> {
         if !self.is_resumable() {
-            return Err(PeerMisbehaved::UnexpectedMessage {
-                got: MessageType::Ack,
-            });
+            return Err(PeerMisbehaved::UnexpectedMessage { got: MessageType::Ack });
         }
         self.acknowledged(Ack::decode(&frame.payload)?.received)
     }
@@ -284,9 +263,7 @@ impl Link {
     fn cancelled(&mut self, frame: &Frame) -> Result<(), PeerMisbehaved> {
         let Cancel { code } = Cancel::decode(&frame.payload)?;
         if frame.stream.opener() == Some(self.side) {
-            return Err(PeerMisbehaved::UnexpectedMessage {
-                got: MessageType::Cancel,
-            });
+            return Err(PeerMisbehaved::UnexpectedMessage { got: MessageType::Cancel });
         }
         // The opener and the end may cross: nothing is left to cancel then.
         self.cancel_for_peer(frame.stream, code);
@@ -330,13 +307,10 @@ impl Link {
         self.advertise_part += 1;
         self.advertise_parts.extend(statement.capabilities);
         if self.advertise_parts.len() > MAX_ADVERTISED {
-            return Err(PeerMisbehaved::TooManyCapabilities {
-                limit: MAX_ADVERTISED,
-            });
+            return Err(PeerMisbehaved::TooManyCapabilities { limit: MAX_ADVERTISED });
         }
         if self.advertise_part == statement.parts {
-            self.notices
-                .push_back(Notice::Advertised(std::mem::take(&mut self.advertise_parts)));
+            self.notices.push_back(Notice::Advertised(std::mem::take(&mut self.advertise_parts)));
         }
         Ok(())
     }
@@ -344,14 +318,11 @@ impl Link {
     fn subscription(&mut self, frame: &Frame) -> Result<(), PeerMisbehaved> {
         let statement = Subscribe::decode(&frame.payload)?;
         if statement.subscriptions.len() > MAX_SUBSCRIPTIONS {
-            return Err(PeerMisbehaved::TooManySubscriptions {
-                limit: MAX_SUBSCRIPTIONS,
-            });
+            return Err(PeerMisbehaved::TooManySubscriptions { limit: MAX_SUBSCRIPTIONS });
         }
         if statement.revision >= self.subscribe_revision {
             self.subscribe_revision = statement.revision;
-            self.notices
-                .push_back(Notice::Subscribed(statement.subscriptions));
+            self.notices.push_back(Notice::Subscribed(statement.subscriptions));
         }
         Ok(())
     }

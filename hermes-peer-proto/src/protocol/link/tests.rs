@@ -35,22 +35,16 @@ fn read_all(link: &mut Link, stream: StreamId) -> Vec<(MessageType, bytes::Bytes
 
 fn call(pair: &mut Pair, mark: u64, len: usize) -> StreamId {
     let stream = pair.a.open(DEFAULT_PRIORITY).unwrap();
-    pair.a
-        .send(stream, MessageType::Request, message(mark, len), true)
-        .unwrap();
+    pair.a.send(stream, MessageType::Request, message(mark, len), true).unwrap();
     stream
 }
 
 fn answer_requests(pair: &mut Pair, len: usize) {
     while let Some(notice) = pair.notices_b.pop_front() {
         if let Notice::Request(stream) = notice {
-            let Read::Message(request) = pair.b.read(stream) else {
-                panic!("a request was announced")
-            };
+            let Read::Message(request) = pair.b.read(stream) else { panic!("a request was announced") };
             let mark = u64::from_le_bytes(request.message.body[..8].try_into().unwrap());
-            pair.b
-                .send(stream, MessageType::Response, message(mark, len), true)
-                .unwrap();
+            pair.b.send(stream, MessageType::Response, message(mark, len), true).unwrap();
         }
     }
 }
@@ -63,10 +57,7 @@ fn a_call_is_answered_and_leaves_nothing_behind() {
     answer_requests(&mut pair, 200);
     pair.settle();
     assert!(pair.notices_a.contains(&Notice::Readable(stream)));
-    assert_eq!(
-        read_all(&mut pair.a, stream),
-        [(MessageType::Response, body(1, 200))]
-    );
+    assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(1, 200))]);
     assert_eq!((pair.a.open_streams(), pair.b.open_streams()), ((0, 0), (0, 0)));
     assert_eq!(pair.a.held_bytes() + pair.b.held_bytes(), 0);
 }
@@ -76,13 +67,9 @@ fn items_flow_both_ways_and_each_half_ends_by_itself() {
     // FC-042 (1) and (4)
     let mut pair = pair();
     let stream = pair.a.open(DEFAULT_PRIORITY).unwrap();
-    pair.a
-        .send(stream, MessageType::Request, message(0, 8), false)
-        .unwrap();
+    pair.a.send(stream, MessageType::Request, message(0, 8), false).unwrap();
     for mark in 1..=10 {
-        pair.a
-            .send(stream, MessageType::Stream, message(mark, 8), false)
-            .unwrap();
+        pair.a.send(stream, MessageType::Stream, message(mark, 8), false).unwrap();
     }
     pair.a.finish(stream);
     pair.settle();
@@ -90,13 +77,9 @@ fn items_flow_both_ways_and_each_half_ends_by_itself() {
     assert_eq!(input.len(), 11);
     assert_eq!(pair.b.read(stream), Read::End);
     for mark in 1..=10 {
-        pair.b
-            .send(stream, MessageType::Stream, message(mark, 8), false)
-            .unwrap();
+        pair.b.send(stream, MessageType::Stream, message(mark, 8), false).unwrap();
     }
-    pair.b
-        .send(stream, MessageType::Response, message(99, 8), true)
-        .unwrap();
+    pair.b.send(stream, MessageType::Response, message(99, 8), true).unwrap();
     pair.settle();
     let output = read_all(&mut pair.a, stream);
     assert_eq!(output.len(), 11);
@@ -109,22 +92,12 @@ fn a_handler_that_ends_early_ends_the_senders_half_too() {
     // FC-042 (2) and (3)
     let mut pair = pair();
     let stream = pair.a.open(DEFAULT_PRIORITY).unwrap();
-    pair.a
-        .send(stream, MessageType::Request, message(0, 8), false)
-        .unwrap();
+    pair.a.send(stream, MessageType::Request, message(0, 8), false).unwrap();
     pair.settle();
-    pair.b
-        .send(stream, MessageType::Response, message(1, 8), true)
-        .unwrap();
+    pair.b.send(stream, MessageType::Response, message(1, 8), true).unwrap();
     pair.settle();
-    assert_eq!(
-        pair.a.send(stream, MessageType::Stream, message(2, 8), false),
-        Err(SendRefused::Ended)
-    );
-    assert_eq!(
-        read_all(&mut pair.a, stream),
-        [(MessageType::Response, body(1, 8))]
-    );
+    assert_eq!(pair.a.send(stream, MessageType::Stream, message(2, 8), false), Err(SendRefused::Ended));
+    assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(1, 8))]);
     pair.settle();
     assert_eq!((pair.a.open_streams(), pair.b.open_streams()), ((0, 0), (0, 0)));
 }
@@ -136,10 +109,7 @@ fn a_message_far_larger_than_the_windows_arrives_whole() {
     pair.settle();
     answer_requests(&mut pair, 5_000_000);
     pair.settle();
-    assert_eq!(
-        read_all(&mut pair.a, stream),
-        [(MessageType::Response, body(5, 5_000_000))]
-    );
+    assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(5, 5_000_000))]);
 }
 
 #[test]
@@ -154,10 +124,7 @@ fn messages_larger_than_the_budget_are_completed_one_after_the_other() {
     }
     pair.settle();
     for (mark, stream) in streams.into_iter().enumerate() {
-        assert_eq!(
-            read_all(&mut pair.a, stream),
-            [(MessageType::Response, body(mark as u64, 8))]
-        );
+        assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(mark as u64, 8))]);
     }
 }
 
@@ -168,10 +135,7 @@ fn a_reader_that_does_not_read_stops_only_its_own_stream() {
     for mark in 0..8 {
         let stream = call(&mut pair, mark, 8);
         pair.settle();
-        while let Ok(()) = pair
-            .b
-            .send(stream, MessageType::Stream, message(mark, 1000), false)
-        {
+        while let Ok(()) = pair.b.send(stream, MessageType::Stream, message(mark, 1000), false) {
             pair.settle();
         }
         stalled.push(stream);
@@ -182,10 +146,7 @@ fn a_reader_that_does_not_read_stops_only_its_own_stream() {
     pair.settle();
     answer_requests(&mut pair, 1000);
     pair.settle();
-    assert_eq!(
-        read_all(&mut pair.a, small),
-        [(MessageType::Response, body(77, 1000))]
-    );
+    assert_eq!(read_all(&mut pair.a, small), [(MessageType::Response, body(77, 1000))]);
 }
 
 #[test]
@@ -194,10 +155,7 @@ fn a_full_sender_is_told_when_it_may_go_on() {
     let stream = call(&mut pair, 0, 8);
     pair.settle();
     let mut sent = 0;
-    while let Ok(()) = pair
-        .b
-        .send(stream, MessageType::Stream, message(sent, 1000), false)
-    {
+    while let Ok(()) = pair.b.send(stream, MessageType::Stream, message(sent, 1000), false) {
         sent += 1;
     }
     pair.settle();
@@ -212,9 +170,7 @@ fn cancelled_streams_give_back_all_that_they_held() {
         let stream = call(&mut pair, round, 8);
         pair.settle();
         let items = if round % 3 == 0 { 100_000 } else { 100 };
-        let _ = pair
-            .b
-            .send(stream, MessageType::Stream, message(round, items), false);
+        let _ = pair.b.send(stream, MessageType::Stream, message(round, items), false);
         pair.settle();
         pair.a.cancel(stream, ErrorCode::Cancelled);
         pair.settle();
@@ -225,10 +181,7 @@ fn cancelled_streams_give_back_all_that_they_held() {
     pair.settle();
     answer_requests(&mut pair, 2_000_000);
     pair.settle();
-    assert_eq!(
-        read_all(&mut pair.a, stream),
-        [(MessageType::Response, body(1, 2_000_000))]
-    );
+    assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(1, 2_000_000))]);
 }
 
 #[test]
@@ -240,10 +193,7 @@ fn the_provider_hears_of_a_cancelled_call_and_a_late_answer_goes_nowhere() {
     pair.a.cancel(stream, ErrorCode::DeadlineExceeded);
     pair.a.cancel(stream, ErrorCode::Cancelled);
     pair.settle();
-    assert!(
-        pair.notices_b
-            .contains(&Notice::Cancelled(stream, ErrorCode::DeadlineExceeded))
-    );
+    assert!(pair.notices_b.contains(&Notice::Cancelled(stream, ErrorCode::DeadlineExceeded)));
     assert_eq!(
         pair.b.send(stream, MessageType::Response, message(1, 8), true),
         Err(SendRefused::Ended),
@@ -269,10 +219,7 @@ fn a_call_cancelled_before_it_left_is_never_heard_of() {
 fn a_cut_cable_is_noticed_by_both_sides() {
     let mut pair = pair();
     pair.run_for(Duration::from_secs(600));
-    assert!(
-        !pair.notices_a.contains(&Notice::Silent),
-        "heartbeats keep an idle link"
-    );
+    assert!(!pair.notices_a.contains(&Notice::Silent), "heartbeats keep an idle link");
     pair.is_cut = true;
     pair.run_for(Duration::from_secs(121));
     assert!(pair.notices_a.contains(&Notice::Silent));
@@ -288,10 +235,7 @@ fn while_a_call_waits_a_dead_peer_is_noticed_in_fifteen_seconds() {
     pair.is_cut = true;
     pair.run_for(Duration::from_secs(16));
     assert!(pair.notices_a.contains(&Notice::Silent));
-    assert!(
-        !pair.notices_b.contains(&Notice::Silent),
-        "the other side does not wait"
-    );
+    assert!(!pair.notices_b.contains(&Notice::Silent), "the other side does not wait");
 }
 
 #[test]
@@ -320,10 +264,7 @@ fn a_peer_that_goes_away_gives_back_what_it_did_not_take_up() {
     assert_eq!(pair.a.open(DEFAULT_PRIORITY), Err(OpenRefused::GoingAway));
     answer_requests(&mut pair, 8);
     pair.settle();
-    assert_eq!(
-        read_all(&mut pair.a, taken),
-        [(MessageType::Response, body(1, 8))]
-    );
+    assert_eq!(read_all(&mut pair.a, taken), [(MessageType::Response, body(1, 8))]);
     assert_eq!((pair.a.open_streams(), pair.b.open_streams()), ((0, 0), (0, 0)));
 }
 
@@ -334,10 +275,7 @@ fn streams_are_limited_and_the_waiting_opener_is_told() {
     let mut pair = Pair::new(2, settings);
     call(&mut pair, 1, 8);
     let second = call(&mut pair, 2, 8);
-    assert_eq!(
-        pair.a.open(DEFAULT_PRIORITY),
-        Err(OpenRefused::TooMany { limit: 2 })
-    );
+    assert_eq!(pair.a.open(DEFAULT_PRIORITY), Err(OpenRefused::TooMany { limit: 2 }));
     pair.settle();
     pair.a.cancel(second, ErrorCode::Cancelled);
     pair.settle();
@@ -353,16 +291,9 @@ fn a_message_over_the_peers_limit_is_refused_before_it_is_sent() {
     let stream = pair.a.open(DEFAULT_PRIORITY).unwrap();
     assert_eq!(
         pair.a.send(stream, MessageType::Request, message(1, 2000), true),
-        Err(SendRefused::TooLarge {
-            got: 2003,
-            limit: 1000
-        })
+        Err(SendRefused::TooLarge { got: 2003, limit: 1000 })
     );
-    assert!(
-        pair.a
-            .send(stream, MessageType::Request, message(1, 997), true)
-            .is_ok()
-    );
+    assert!(pair.a.send(stream, MessageType::Request, message(1, 997), true).is_ok());
 }
 
 #[test]
@@ -380,10 +311,7 @@ fn numbers_start_over_on_a_new_connection_when_they_run_out() {
     answer_requests(&mut pair, 8);
     pair.settle();
     for (mark, stream) in [(1, old), (2, new)] {
-        assert_eq!(
-            read_all(&mut pair.a, stream),
-            [(MessageType::Response, body(mark, 8))]
-        );
+        assert_eq!(read_all(&mut pair.a, stream), [(MessageType::Response, body(mark, 8))]);
     }
 }
 
@@ -423,9 +351,8 @@ fn events_arrive_in_order_and_a_full_queue_is_told() {
     }
     pair.settle();
     assert!(pair.notices_a.contains(&Notice::EventsWritable));
-    let got: Vec<_> = std::iter::from_fn(|| pair.b.read_event())
-        .map(|received| received.message.body)
-        .collect();
+    let got: Vec<_> =
+        std::iter::from_fn(|| pair.b.read_event()).map(|received| received.message.body).collect();
     assert_eq!(got, (0..sent).map(|mark| body(mark, 1000)).collect::<Vec<_>>());
 }
 
@@ -462,9 +389,7 @@ fn a_link_that_ends_says_which_calls_may_have_run() {
 fn streamed_through_cuts(items: u64, cuts: impl IntoIterator<Item = (usize, usize)>) -> (Vec<u64>, Vec<u64>) {
     let mut pair = pair();
     let stream = pair.a.open(DEFAULT_PRIORITY).unwrap();
-    pair.a
-        .send(stream, MessageType::Request, message(0, 8), false)
-        .unwrap();
+    pair.a.send(stream, MessageType::Request, message(0, 8), false).unwrap();
     let mut cuts = cuts.into_iter();
     let (mut sent_a, mut sent_b, mut got) = (1, 1, HashMap::from([(true, Vec::new()), (false, Vec::new())]));
     let mark = |received: &Received| u64::from_le_bytes(received.message.body[..8].try_into().unwrap());
@@ -474,30 +399,19 @@ fn streamed_through_cuts(items: u64, cuts: impl IntoIterator<Item = (usize, usiz
             (pair.to_b.carries, pair.to_a.carries) = (Some(to_b), Some(to_a));
         }
         for _ in 0..7 {
-            if sent_a <= items
-                && pair
-                    .a
-                    .send(stream, MessageType::Stream, message(sent_a, 50), false)
-                    .is_ok()
+            if sent_a <= items && pair.a.send(stream, MessageType::Stream, message(sent_a, 50), false).is_ok()
             {
                 sent_a += 1;
                 if sent_a > items {
                     pair.a.finish(stream);
                 }
             }
-            if sent_b <= items
-                && pair
-                    .b
-                    .send(stream, MessageType::Stream, message(sent_b, 50), false)
-                    .is_ok()
+            if sent_b <= items && pair.b.send(stream, MessageType::Stream, message(sent_b, 50), false).is_ok()
             {
                 sent_b += 1;
             } else if sent_b == items + 1
                 && got[&false].len() as u64 == items + 1
-                && pair
-                    .b
-                    .send(stream, MessageType::Response, message(sent_b, 8), true)
-                    .is_ok()
+                && pair.b.send(stream, MessageType::Response, message(sent_b, 8), true).is_ok()
             {
                 sent_b += 1;
             }

@@ -68,10 +68,8 @@ impl Link {
             frame.flags = frame.flags.with(Flags::ACK);
             batch.push(version, &frame);
         }
-        if let Some(token) = self
-            .connection
-            .as_mut()
-            .and_then(|connection| connection.liveness.take_beat(now))
+        if let Some(token) =
+            self.connection.as_mut().and_then(|connection| connection.liveness.take_beat(now))
         {
             batch.push(version, &self.heartbeat_frame(token));
         }
@@ -84,18 +82,12 @@ impl Link {
                 limit: self.link_grant.renew(now, None),
                 events: self.events_in.grant().renew(now, round_trip),
             };
-            batch.push(
-                version,
-                &Frame::control(MessageType::Window, StreamId::LINK, window.encode()),
-            );
+            batch.push(version, &Frame::control(MessageType::Window, StreamId::LINK, window.encode()));
         }
         for stream in std::mem::take(&mut self.windows_due) {
             if let Some(limit) = self.renew_window(now, stream) {
                 let window = Window { limit, events: 0 };
-                batch.push(
-                    version,
-                    &Frame::control(MessageType::Window, stream, window.encode()),
-                );
+                batch.push(version, &Frame::control(MessageType::Window, stream, window.encode()));
             }
         }
         if std::mem::take(&mut self.is_subscribe_due)
@@ -111,24 +103,15 @@ impl Link {
     }
 
     fn heartbeat_frame(&self, token: u64) -> Frame {
-        let beat = Heartbeat {
-            epoch: self.epoch,
-            received: self.received.received(),
-            token,
-            load: self.load,
-        };
+        let beat =
+            Heartbeat { epoch: self.epoch, received: self.received.received(), token, load: self.load };
         Frame::control(MessageType::Heartbeat, StreamId::LINK, beat.encode())
     }
 
     fn transmit_ack(&mut self, now: Instant, version: u8, batch: &mut Batch, rides: bool) {
         if version >= RESUMABLE && self.received.is_due(now, rides) {
-            let ack = Ack {
-                received: self.received.received(),
-            };
-            batch.push(
-                version,
-                &Frame::control(MessageType::Ack, StreamId::LINK, ack.encode()),
-            );
+            let ack = Ack { received: self.received.received() };
+            batch.push(version, &Frame::control(MessageType::Ack, StreamId::LINK, ack.encode()));
             self.received.told();
         }
     }
@@ -153,11 +136,7 @@ impl Link {
                 self.next_piece(stream, chunk)
             };
             let Some(frame) = frame else { continue };
-            let number = if is_kept {
-                self.retained.keep(frame.clone())
-            } else {
-                0
-            };
+            let number = if is_kept { self.retained.keep(frame.clone()) } else { 0 };
             self.note_sent(&frame, number);
             return Some(frame);
         }
@@ -166,8 +145,7 @@ impl Link {
     fn next_event(&mut self, chunk: usize) -> Option<Frame> {
         self.events_out.is_scheduled = false;
         let frame = self.events_out.pop(StreamId::LINK, chunk)?;
-        self.schedule
-            .charge(DEFAULT_PRIORITY, frame.payload.len() + HEADER_LEN);
+        self.schedule.charge(DEFAULT_PRIORITY, frame.payload.len() + HEADER_LEN);
         if self.events_out.has_waiting() {
             self.schedule(StreamId::LINK);
         }
@@ -187,9 +165,7 @@ impl Link {
         }
         let used = outbound.credit.used();
         let free_of_charge = super::UNCOUNTED.saturating_sub(used);
-        let limit = free_of_charge
-            .saturating_add(self.link_credit.left())
-            .min(chunk as u64) as usize;
+        let limit = free_of_charge.saturating_add(self.link_credit.left()).min(chunk as u64) as usize;
         if limit == 0 {
             self.link_blocked.push(stream);
             return None;
@@ -227,10 +203,7 @@ impl Link {
 
     fn forget_if_sent(&mut self, stream: StreamId) {
         let is_own = stream.opener() == Some(self.side);
-        let is_unread = self
-            .streams
-            .get(&stream)
-            .is_some_and(|entry| entry.inbound.has_message());
+        let is_unread = self.streams.get(&stream).is_some_and(|entry| entry.inbound.has_message());
         // Our own stream's answer may still wait for its reader, who then forgets it.
         if !is_own || !is_unread {
             self.forget_if_over(stream);

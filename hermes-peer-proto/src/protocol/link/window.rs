@@ -26,13 +26,7 @@ pub(super) struct Grant {
 impl Grant {
     /// A window of `size` bytes that may grow to `max_size` while it is what slows the peer.
     pub(super) fn new(size: u64, max_size: u64) -> Self {
-        Self {
-            size,
-            max_size: max_size.max(size),
-            freed: 0,
-            limit: size,
-            granted_at: None,
-        }
+        Self { size, max_size: max_size.max(size), freed: 0, limit: size, granted_at: None }
     }
 
     /// Bytes that the peer may send, counted from the start.
@@ -86,11 +80,7 @@ impl Credit {
     /// # Panics
     /// If more is used than is left: the sender must look first.
     pub(super) fn take(&mut self, bytes: u64) {
-        assert!(
-            bytes <= self.left(),
-            "{bytes} bytes sent into a window of {}",
-            self.left()
-        );
+        assert!(bytes <= self.left(), "{bytes} bytes sent into a window of {}", self.left());
         self.used += bytes;
     }
 
