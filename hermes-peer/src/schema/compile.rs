@@ -18,6 +18,9 @@ use crate::schema::violation::{Violation, bounded};
 /// is half of it, and compiling this much takes well under a second.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
+/// Most visits to one place of a value while it is decided whether the value fits: some milliseconds.
+const MAX_VISITS_TO_DECIDE: u64 = 64 * 1024;
+
 /// Most visits to nodes of a value for which all its violations are collected; beyond it the first one is reported.
 /// The validator collects every error before it gives the first, some 300 bytes each: 20 MB at most.
 const MAX_COLLECTED: u64 = 64 * 1024;
@@ -56,14 +59,26 @@ pub enum SchemaRefused {
     /// Arrays and objects are nested too deeply.
     #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// Subschemas refer to each other so that one value would be checked in too many ways.
+    #[error(
+        "the schema checks one place in {visits} ways, more than the {MAX_VISITS_TO_DECIDE} allowed: let fewer references lead to the same definition"
+    )]
+    Entangled {
+        /// How many ways.
+        visits: u64,
+    },
     /// `$schema` names a dialect that is not honoured.
-    #[error("the schema dialect {dialect} is not supported, use https://json-schema.org/draft/2020-12/schema (2019-09, draft-07, 06 and 04 work too)")]
+    #[error(
+        "the schema dialect {dialect} is not supported, use https://json-schema.org/draft/2020-12/schema (2019-09, draft-07, 06 and 04 work too)"
+    )]
     Dialect {
         /// The dialect named.
         dialect: String,
     },
     /// A reference leads out of the document; nothing is ever fetched.
-    #[error("the reference {reference} leads out of the schema and is never fetched, put its target under $defs")]
+    #[error(
+        "the reference {reference} leads out of the schema and is never fetched, put its target under $defs"
+    )]
     RemoteReference {
         /// The reference.
         reference: String,
@@ -75,7 +90,9 @@ pub enum SchemaRefused {
         reason: String,
     },
     /// A pattern cannot run in linear time, or is no pattern.
-    #[error("the pattern {pattern} (in {pointer}) is not supported: patterns run in linear time, so there is no look-around, no back-reference and no huge repetition")]
+    #[error(
+        "the pattern {pattern} (in {pointer}) is not supported: patterns run in linear time, so there is no look-around, no back-reference and no huge repetition"
+    )]
     Pattern {
         /// The pattern.
         pattern: String,
@@ -106,7 +123,9 @@ struct Inner {
 
 impl fmt::Debug for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiled").field("draft", &self.inner.validator.draft()).finish_non_exhaustive()
+        f.debug_struct("Compiled")
+            .field("draft", &self.inner.validator.draft())
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,6 +152,10 @@ impl Compiled {
         }
         measure(schema, limit)?;
         inspect_dialects(schema)?;
+        let visits = effort::visits_to_decide(schema);
+        if visits > MAX_VISITS_TO_DECIDE {
+            return Err(SchemaRefused::Entangled { visits });
+        }
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)
@@ -140,7 +163,13 @@ impl Compiled {
             .build(schema)
             .map_err(|error| refusal(&error))?;
         let secrets = Secrets::of(schema);
-        Ok(Self { inner: Arc::new(Inner { schema: schema.clone(), validator, secrets }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                schema: schema.clone(),
+                validator,
+                secrets,
+            }),
+        })
     }
 
     /// Checks `value`.
@@ -153,7 +182,10 @@ impl Compiled {
         if inner.validator.is_valid(value) {
             return Ok(());
         }
-        let describer = Describer { root: &inner.schema, secrets: &inner.secrets };
+        let describer = Describer {
+            root: &inner.schema,
+            secrets: &inner.secrets,
+        };
         let (nodes, depth) = extent(value);
         let visits = effort::visits(&inner.schema, depth);
         let found = if visits.saturating_mul(nodes) <= MAX_COLLECTED {
@@ -193,7 +225,10 @@ fn measure(schema: &Value, limit: usize) -> Result<(), SchemaRefused> {
     struct Meter(usize);
     impl std::io::Write for Meter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
+            self.0 = self
+                .0
+                .checked_sub(bytes.len())
+                .ok_or(std::io::ErrorKind::FileTooLarge)?;
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -209,12 +244,19 @@ fn inspect_dialects(at: &Value) -> Result<(), SchemaRefused> {
         Value::Object(object) => {
             if let Some(Value::String(dialect)) = object.get("$schema") {
                 let bare = dialect.trim_end_matches('#');
-                let bare = bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://")).unwrap_or(bare);
+                let bare = bare
+                    .strip_prefix("https://")
+                    .or_else(|| bare.strip_prefix("http://"))
+                    .unwrap_or(bare);
                 if !DIALECTS.contains(&bare) {
-                    return Err(SchemaRefused::Dialect { dialect: shown(dialect, SHOWN_URI) });
+                    return Err(SchemaRefused::Dialect {
+                        dialect: shown(dialect, SHOWN_URI),
+                    });
                 }
             }
-            let subschemas = object.iter().filter(|(keyword, _)| !DATA_KEYWORDS.contains(&keyword.as_str()));
+            let subschemas = object
+                .iter()
+                .filter(|(keyword, _)| !DATA_KEYWORDS.contains(&keyword.as_str()));
             subschemas.map(|(_, inner)| inner).try_for_each(inspect_dialects)
         }
         Value::Array(items) => items.iter().try_for_each(inspect_dialects),
@@ -226,14 +268,21 @@ fn refusal(error: &ValidationError<'_>) -> SchemaRefused {
     let pointer = shown(error.instance_path().as_str(), SHOWN_URI);
     match error.kind() {
         ValidationErrorKind::Referencing(jsonschema::ReferencingError::Unretrievable { uri, .. }) => {
-            SchemaRefused::RemoteReference { reference: shown(uri, SHOWN_URI) }
+            SchemaRefused::RemoteReference {
+                reference: shown(uri, SHOWN_URI),
+            }
         }
-        ValidationErrorKind::Referencing(fault) => SchemaRefused::DanglingReference { reason: shown(&fault.to_string(), SHOWN_URI) },
+        ValidationErrorKind::Referencing(fault) => SchemaRefused::DanglingReference {
+            reason: shown(&fault.to_string(), SHOWN_URI),
+        },
         ValidationErrorKind::Format { format } if format == "regex" => SchemaRefused::Pattern {
             pattern: shown(error.instance().as_str().unwrap_or_default(), SHOWN_VALUE),
             pointer,
         },
-        _ => SchemaRefused::Invalid { pointer, reason: shown(&error.to_string(), SHOWN_URI) },
+        _ => SchemaRefused::Invalid {
+            pointer,
+            reason: shown(&error.to_string(), SHOWN_URI),
+        },
     }
 }
 

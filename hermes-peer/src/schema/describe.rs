@@ -26,7 +26,10 @@ pub(crate) struct Describer<'a> {
 
 impl Describer<'_> {
     /// The violations behind `errors`, which may be more than are reported.
-    pub(crate) fn describe<'e>(&self, errors: impl IntoIterator<Item = ValidationError<'e>>) -> Vec<Violation> {
+    pub(crate) fn describe<'e>(
+        &self,
+        errors: impl IntoIterator<Item = ValidationError<'e>>,
+    ) -> Vec<Violation> {
         let mut found = Vec::new();
         for error in errors {
             self.add(&error, 0, &mut found);
@@ -82,7 +85,9 @@ impl Describer<'_> {
                 }
             }
             Choice::Kinds { place, expected } => {
-                let got = error.instance().pointer(place.as_str().get(at.as_str().len()..).unwrap_or_default());
+                let got = error
+                    .instance()
+                    .pointer(place.as_str().get(at.as_str().len()..).unwrap_or_default());
                 let hidden = self.hidden(error, place);
                 let message = one_of(&expected, got.filter(|_| !hidden), hidden);
                 found.push(Violation::new(place.as_str(), rule, &message));
@@ -92,7 +97,11 @@ impl Describer<'_> {
                 found.push(Violation::new(at.as_str(), "type", &message));
             }
             Choice::Branch(_) | Choice::None => {
-                let message = format!("fits none of the {} alternatives{}", context.len(), json_inside(error.instance()));
+                let message = format!(
+                    "fits none of the {} alternatives{}",
+                    context.len(),
+                    json_inside(error.instance())
+                );
                 found.push(Violation::new(at.as_str(), rule, &message));
             }
         }
@@ -105,17 +114,26 @@ impl Describer<'_> {
         match error.kind() {
             ValidationErrorKind::Type { kind } => self.wrong_type(&types(kind), error),
             ValidationErrorKind::Enum { options } => {
-                let options: Vec<&Value> = options.as_array().map(|all| all.iter().collect()).unwrap_or_default();
+                let options: Vec<&Value> = options
+                    .as_array()
+                    .map(|all| all.iter().collect())
+                    .unwrap_or_default();
                 one_of(&options, Some(&**error.instance()).filter(|_| !hidden), hidden)
             }
-            ValidationErrorKind::Constant { expected_value } => {
-                one_of(&[&**expected_value], Some(&**error.instance()).filter(|_| !hidden), hidden)
-            }
+            ValidationErrorKind::Constant { expected_value } => one_of(
+                &[&**expected_value],
+                Some(&**error.instance()).filter(|_| !hidden),
+                hidden,
+            ),
             ValidationErrorKind::Minimum { limit } => format!("must be at least {limit}{}", got()),
             ValidationErrorKind::Maximum { limit } => format!("must be at most {limit}{}", got()),
-            ValidationErrorKind::ExclusiveMinimum { limit } => format!("must be greater than {limit}{}", got()),
+            ValidationErrorKind::ExclusiveMinimum { limit } => {
+                format!("must be greater than {limit}{}", got())
+            }
             ValidationErrorKind::ExclusiveMaximum { limit } => format!("must be less than {limit}{}", got()),
-            ValidationErrorKind::MultipleOf { multiple_of } => format!("must be a multiple of {multiple_of}{}", got()),
+            ValidationErrorKind::MultipleOf { multiple_of } => {
+                format!("must be a multiple of {multiple_of}{}", got())
+            }
             ValidationErrorKind::MinLength { limit } => format!("must have at least {limit} characters"),
             ValidationErrorKind::MaxLength { limit } => format!("must have at most {limit} characters"),
             ValidationErrorKind::MinItems { limit } => format!("must have at least {limit} items"),
@@ -129,7 +147,9 @@ impl Describer<'_> {
             ValidationErrorKind::Format { format } => format!("must be a valid {format}{}", got()),
             ValidationErrorKind::UniqueItems => "must not hold the same item twice".to_owned(),
             ValidationErrorKind::UnevaluatedItems { .. } => "has items that are not allowed".to_owned(),
-            ValidationErrorKind::Contains => "must contain an item that fits the schema under `contains`".to_owned(),
+            ValidationErrorKind::Contains => {
+                "must contain an item that fits the schema under `contains`".to_owned()
+            }
             ValidationErrorKind::FalseSchema => "is not allowed here".to_owned(),
             ValidationErrorKind::Not { .. } => "fits the schema under `not`, which it must not".to_owned(),
             ValidationErrorKind::OneOfMultipleValid { .. } => {
@@ -148,7 +168,11 @@ impl Describer<'_> {
                 format!("{must}; null is not allowed, leave the property out instead")
             }
             Value::Null => format!("{must}; null is not allowed"),
-            _ if types.iter().any(|t| matches!(t, JsonType::Object | JsonType::Array)) && holds(instance) => {
+            _ if types
+                .iter()
+                .any(|t| matches!(t, JsonType::Object | JsonType::Array))
+                && holds(instance) =>
+            {
                 format!("{must}{}", json_inside(instance))
             }
             _ => format!("{must}, got {}", kind_of(instance)),
@@ -158,9 +182,15 @@ impl Describer<'_> {
     /// Whether the property at the error's place is declared and not required: null was probably meant as absent.
     fn may_be_absent(&self, error: &ValidationError<'_>) -> bool {
         let path = error.evaluation_path().as_str();
-        let Some((_, name)) = error.instance_path().as_str().rsplit_once('/') else { return false };
-        let Some(at) = path.rfind(&format!("/properties/{name}/")) else { return false };
-        let Some(object) = self.root.pointer(&path[..at]).and_then(Value::as_object) else { return false };
+        let Some((_, name)) = error.instance_path().as_str().rsplit_once('/') else {
+            return false;
+        };
+        let Some(at) = path.rfind(&format!("/properties/{name}/")) else {
+            return false;
+        };
+        let Some(object) = self.root.pointer(&path[..at]).and_then(Value::as_object) else {
+            return false;
+        };
         let required = object.get("required").and_then(Value::as_array);
         let name = name.replace("~1", "/").replace("~0", "~");
         !required.is_some_and(|names| names.iter().any(|known| known.as_str() == Some(&name)))
@@ -168,7 +198,10 @@ impl Describer<'_> {
 
     fn known_names(&self, error: &ValidationError<'_>) -> Vec<&str> {
         let properties = holder(self.root, error.schema_path()).and_then(|object| object.get("properties"));
-        properties.and_then(Value::as_object).map(|names| names.keys().map(String::as_str).collect()).unwrap_or_default()
+        properties
+            .and_then(Value::as_object)
+            .map(|names| names.keys().map(String::as_str).collect())
+            .unwrap_or_default()
     }
 
     fn hidden(&self, error: &ValidationError<'_>, place: &Location) -> bool {
@@ -202,11 +235,26 @@ fn one_of(options: &[&Value], instance: Option<&Value>, hidden: bool) -> String 
     if hidden {
         return "is not one of the allowed values".to_owned();
     }
-    let listed: Vec<String> = options.iter().take(LISTED_VALUES).map(|value| brief(value)).collect();
-    let more = if options.len() > LISTED_VALUES { ", …" } else { "" };
-    let must = if options.len() == 1 { "must be" } else { "must be one of" };
+    let listed: Vec<String> = options
+        .iter()
+        .take(LISTED_VALUES)
+        .map(|value| brief(value))
+        .collect();
+    let more = if options.len() > LISTED_VALUES {
+        ", …"
+    } else {
+        ""
+    };
+    let must = if options.len() == 1 {
+        "must be"
+    } else {
+        "must be one of"
+    };
     let names = options.iter().filter_map(|value| value.as_str());
-    let hint = match instance.and_then(Value::as_str).and_then(|text| nearest(text, names)) {
+    let hint = match instance
+        .and_then(Value::as_str)
+        .and_then(|text| nearest(text, names))
+    {
         Some(near) if options.len() > 1 => format!(", did you mean {}?", brief(&Value::from(near))),
         _ => instance.map(|value| got(value, false)).unwrap_or_default(),
     };
@@ -214,7 +262,11 @@ fn one_of(options: &[&Value], instance: Option<&Value>, hidden: bool) -> String 
 }
 
 fn got(instance: &Value, hidden: bool) -> String {
-    if hidden { String::new() } else { format!(", got {}", brief(instance)) }
+    if hidden {
+        String::new()
+    } else {
+        format!(", got {}", brief(instance))
+    }
 }
 
 /// A scalar as JSON, cut; an array or object by name only, for it may hold anything.
@@ -243,5 +295,9 @@ fn holds(value: &Value) -> bool {
 
 /// Models and scripts encode twice: the text of an object where the object was wanted.
 fn json_inside(value: &Value) -> &'static str {
-    if holds(value) { "; got a string that holds JSON, send the JSON itself" } else { "" }
+    if holds(value) {
+        "; got a string that holds JSON, send the JSON itself"
+    } else {
+        ""
+    }
 }

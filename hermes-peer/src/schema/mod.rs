@@ -20,10 +20,10 @@ mod place;
 mod text;
 mod violation;
 
+pub(crate) use self::compile::Compiled;
 pub use self::compile::SchemaRefused;
 pub use self::derive::schema_of;
 pub use self::json::JsonRefused;
-pub use self::violation::Violation;
-pub(crate) use self::compile::Compiled;
 pub(crate) use self::json::{parse, spell_integers_plainly};
 pub(crate) use self::nearest::nearest;
+pub use self::violation::Violation;

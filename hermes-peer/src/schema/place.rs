@@ -11,14 +11,22 @@ const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// The target of a reference within the document, by pointer or by anchor.
 pub(crate) fn local<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
-    if fragment.is_empty() || fragment.starts_with('/') { root.pointer(fragment) } else { anchored(root, fragment) }
+    if fragment.is_empty() || fragment.starts_with('/') {
+        root.pointer(fragment)
+    } else {
+        anchored(root, fragment)
+    }
 }
 
 fn anchored<'a>(at: &'a Value, anchor: &str) -> Option<&'a Value> {
     match at {
         Value::Object(object) => {
             let named = object.get("$anchor").and_then(Value::as_str) == Some(anchor);
-            if named { Some(at) } else { object.values().find_map(|inner| anchored(inner, anchor)) }
+            if named {
+                Some(at)
+            } else {
+                object.values().find_map(|inner| anchored(inner, anchor))
+            }
         }
         Value::Array(items) => items.iter().find_map(|inner| anchored(inner, anchor)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -41,7 +49,10 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     pub(crate) fn of(root: &Value) -> Self {
-        let mut secrets = Self { names: HashSet::new(), all: marked(root, root) };
+        let mut secrets = Self {
+            names: HashSet::new(),
+            all: marked(root, root),
+        };
         secrets.collect(root, root);
         secrets
     }
@@ -64,7 +75,11 @@ impl Secrets {
 
     /// Whether the value at `instance`, checked along `evaluation`, must not be shown.
     pub(crate) fn cover(&self, root: &Value, instance: &Location, evaluation: &Location) -> bool {
-        let named = || instance.segments().any(|segment| self.names.contains(&segment.to_string()));
+        let named = || {
+            instance
+                .segments()
+                .any(|segment| self.names.contains(&segment.to_string()))
+        };
         self.all || named() || crosses_mark(root, evaluation)
     }
 }
@@ -74,15 +89,27 @@ fn marked(root: &Value, schema: &Value) -> bool {
     let mut seen: HashSet<*const Value> = HashSet::new();
     let mut waiting = vec![schema];
     while let Some(schema) = waiting.pop() {
-        let Some(object) = schema.as_object() else { continue };
+        let Some(object) = schema.as_object() else {
+            continue;
+        };
         if !seen.insert(schema) {
             continue;
         }
-        if ["x-secret", "writeOnly"].iter().any(|mark| object.get(*mark) == Some(&Value::Bool(true))) {
+        if ["x-secret", "writeOnly"]
+            .iter()
+            .any(|mark| object.get(*mark) == Some(&Value::Bool(true)))
+        {
             return true;
         }
-        waiting.extend(object.get("$ref").and_then(Value::as_str).and_then(|reference| local(root, reference)));
-        let branches = IN_PLACE.iter().filter_map(|keyword| object.get(*keyword)?.as_array());
+        waiting.extend(
+            object
+                .get("$ref")
+                .and_then(Value::as_str)
+                .and_then(|reference| local(root, reference)),
+        );
+        let branches = IN_PLACE
+            .iter()
+            .filter_map(|keyword| object.get(*keyword)?.as_array());
         waiting.extend(branches.flatten());
     }
     false
@@ -100,7 +127,9 @@ fn crosses_mark(root: &Value, evaluation: &Location) -> bool {
         };
         let Some(mut next) = next else { return true };
         if let ("$ref", Value::String(reference)) = (segment.as_str(), next) {
-            let Some(target) = local(root, reference) else { return true };
+            let Some(target) = local(root, reference) else {
+                return true;
+            };
             next = target;
         }
         if marked(root, next) {
