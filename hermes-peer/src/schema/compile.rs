@@ -1,5 +1,6 @@
 //! Compiling a schema once, checking values against it often.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::schema::describe::Describer;
-use crate::schema::effort;
+use crate::schema::effort::{self, Effort};
 use crate::schema::json::MAX_DEPTH;
 use crate::schema::place::Secrets;
 use crate::schema::text::{SHOWN_VALUE, shown};
@@ -17,6 +18,10 @@ use crate::schema::violation::{Violation, bounded};
 /// Largest schema by default, in bytes of its JSON text. The largest seen in the wild (a few thousand enum values)
 /// is half of it, and compiling this much takes well under a second.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// Most schemas applied within one another while a value is checked, each a frame or two on the stack: four times as
+/// many fit the 2 MiB of a worker thread.
+const MAX_FRAMES: usize = 2048;
 
 /// Most visits to one place of a value while it is decided whether the value fits: some milliseconds.
 const MAX_VISITS_TO_DECIDE: u64 = 64 * 1024;
@@ -28,8 +33,15 @@ const MAX_COLLECTED: u64 = 64 * 1024;
 /// Most visits to one place for which even a first violation is sought: an error of alternatives holds those of each.
 const MAX_VISITS: u64 = 64;
 
-/// Largest program that one pattern may compile to, in bytes: `\w{100}` fits, `(\w{100}){100}` does not.
-const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+/// Memory for the compiled patterns of one schema together, in bytes, shared out evenly: a schema from a peer costs
+/// no more, and `\p{L}{1,32}`, an unusually large one, takes a fifteenth.
+const MAX_PATTERN_BYTES: usize = 16 * 1024 * 1024;
+
+/// Most memory for one compiled pattern, in bytes.
+const MAX_ONE_PATTERN_BYTES: usize = 2 * 1024 * 1024;
+
+/// Most memory that one pattern may use for speed while it runs, in bytes.
+const MAX_PATTERN_CACHE_BYTES: usize = 256 * 1024;
 
 /// The dialects that are honoured, by their URI without scheme and trailing `#`.
 const DIALECTS: [&str; 5] = [
@@ -59,6 +71,12 @@ pub enum SchemaRefused {
     /// Arrays and objects are nested too deeply.
     #[error("the schema is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// References lead from one to the next too many times.
+    #[error(
+        "more than {} schemas in a row lead from one to the next, by nesting or by reference",
+        effort::MAX_HEIGHT
+    )]
+    ChainTooLong,
     /// Subschemas refer to each other so that one value would be checked in too many ways.
     #[error(
         "the schema checks one place in {visits} ways, more than the {MAX_VISITS_TO_DECIDE} allowed: let fewer references lead to the same definition"
@@ -119,6 +137,8 @@ struct Inner {
     schema: Value,
     validator: Validator,
     secrets: Secrets,
+    /// How many schemas in a row apply to one place.
+    chain: usize,
 }
 
 impl fmt::Debug for Compiled {
@@ -152,14 +172,28 @@ impl Compiled {
         }
         measure(schema, limit)?;
         inspect_dialects(schema)?;
-        let visits = effort::visits_to_decide(schema);
+        let mut patterns = HashSet::new();
+        collect_patterns(schema, &mut patterns);
+        let share = (MAX_PATTERN_BYTES / patterns.len().max(1)).min(MAX_ONE_PATTERN_BYTES);
+        let Effort {
+            visits,
+            chain,
+            height,
+        } = effort::to_decide(schema);
+        if height > effort::MAX_HEIGHT {
+            return Err(SchemaRefused::ChainTooLong);
+        }
         if visits > MAX_VISITS_TO_DECIDE {
             return Err(SchemaRefused::Entangled { visits });
         }
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(PatternOptions::regex().size_limit(MAX_PATTERN_BYTES))
+            .with_pattern_options(
+                PatternOptions::regex()
+                    .size_limit(share)
+                    .dfa_size_limit(MAX_PATTERN_CACHE_BYTES),
+            )
             .build(schema)
             .map_err(|error| refusal(&error))?;
         let secrets = Secrets::of(schema);
@@ -168,6 +202,7 @@ impl Compiled {
                 schema: schema.clone(),
                 validator,
                 secrets,
+                chain,
             }),
         })
     }
@@ -179,6 +214,12 @@ impl Compiled {
     /// At least one and at most sixteen violations, 4 KiB of text together.
     pub(crate) fn check(&self, value: &Value) -> Result<(), Vec<Violation>> {
         let inner = &*self.inner;
+        if (inner.chain + 1) * (MAX_DEPTH + 1) > MAX_FRAMES
+            && (inner.chain + 1) * (extent(value).1 + 1) > MAX_FRAMES
+        {
+            let message = "is nested too deeply for a schema with such long chains of references";
+            return Err(vec![Violation::new("", "schema", message)]);
+        }
         if inner.validator.is_valid(value) {
             return Ok(());
         }
@@ -187,7 +228,7 @@ impl Compiled {
             secrets: &inner.secrets,
         };
         let (nodes, depth) = extent(value);
-        let visits = effort::visits(&inner.schema, depth);
+        let Effort { visits, .. } = effort::to_explain(&inner.schema, depth);
         let found = if visits.saturating_mul(nodes) <= MAX_COLLECTED {
             describer.describe(inner.validator.iter_errors(value))
         } else if visits <= MAX_VISITS {
@@ -261,6 +302,25 @@ fn inspect_dialects(at: &Value) -> Result<(), SchemaRefused> {
         }
         Value::Array(items) => items.iter().try_for_each(inspect_dialects),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn collect_patterns<'a>(at: &'a Value, patterns: &mut HashSet<&'a str>) {
+    match at {
+        Value::Object(object) => {
+            patterns.extend(object.get("pattern").and_then(Value::as_str));
+            let keyed = object.get("patternProperties").and_then(Value::as_object);
+            patterns.extend(
+                keyed
+                    .into_iter()
+                    .flat_map(|keyed| keyed.keys().map(String::as_str)),
+            );
+            object
+                .values()
+                .for_each(|inner| collect_patterns(inner, patterns));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| collect_patterns(inner, patterns)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -53,7 +53,8 @@ mod tests {
 
     use super::schema_of;
     use crate::schema::compile::Compiled;
-    use crate::schema::json::{parse, spell_integers_plainly};
+    use crate::schema::integer::spell_integers_plainly;
+    use crate::schema::json::parse;
 
     /// What is asked.
     #[derive(Debug, Deserialize, JsonSchema)]
@@ -69,7 +70,7 @@ mod tests {
         pin: Option<String>,
         /// How to look.
         opts: Option<Options>,
-        after: Option<Box<Question>>,
+        after: Option<Box<Self>>,
     }
 
     #[derive(Debug, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::schema::place::local;
 
@@ -39,78 +39,105 @@ const ALL_INSIDE: [&str; 8] = [
     "unevaluatedProperties",
 ];
 
-/// How often one place in a value `depth` levels deep may be visited while errors are collected, at most.
-pub(crate) fn visits(root: &Value, depth: usize) -> u64 {
-    Estimate {
-        root,
-        known: HashMap::new(),
-    }
-    .of(root, Some(depth))
+/// Longest chain of subschemas and references walked. The validator recurses along it, and 500 fit the 2 MiB stack
+/// of a worker thread; written-out schemas stay under 128 by their nesting alone.
+pub(crate) const MAX_HEIGHT: usize = 256;
+
+/// What deciding or explaining costs, at most, for any one place of a value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// How often the place is visited.
+    pub(crate) visits: u64,
+    /// How many schemas in a row apply to the same place.
+    pub(crate) chain: usize,
+    /// How many schemas in a row there are from the root down; [`MAX_HEIGHT`] and one if there are more.
+    pub(crate) height: usize,
 }
 
-/// How often one place in any value may be visited while it is only decided whether the value fits.
-pub(crate) fn visits_to_decide(root: &Value) -> u64 {
+const ONE: Effort = Effort {
+    visits: 1,
+    chain: 1,
+    height: 1,
+};
+const BEYOND: Effort = Effort {
+    visits: u64::MAX,
+    chain: MAX_HEIGHT,
+    height: MAX_HEIGHT + 1,
+};
+
+/// To decide whether any value fits.
+pub(crate) fn to_decide(root: &Value) -> Effort {
     Estimate {
         root,
         known: HashMap::new(),
     }
-    .of(root, None)
+    .of(root, None, 0)
+}
+
+/// To explain why a value `depth` levels deep does not fit.
+pub(crate) fn to_explain(root: &Value, depth: usize) -> Effort {
+    Estimate {
+        root,
+        known: HashMap::new(),
+    }
+    .of(root, Some(depth), 0)
 }
 
 struct Estimate<'a> {
     root: &'a Value,
     /// By schema and levels left in the value; without levels, each ring of references is walked once.
-    known: HashMap<(*const Value, Option<usize>), u64>,
+    known: HashMap<(*const Value, Option<usize>), Effort>,
 }
 
 impl<'a> Estimate<'a> {
-    fn of(&mut self, schema: &'a Value, depth: Option<usize>) -> u64 {
+    fn of(&mut self, schema: &'a Value, depth: Option<usize>, level: usize) -> Effort {
         let Some(object) = schema.as_object() else {
-            return 1;
+            return ONE;
         };
         if let Some(known) = self.known.get(&(std::ptr::from_ref(schema), depth)) {
             return *known;
         }
-        // A ring of references meets this while it is open: the validator notices rings too.
-        self.known.insert((schema, depth), 1);
-        let mut visits: u64 = 1;
-        for keyword in SAME_VALUE {
-            if let Some(inner) = object.get(keyword) {
-                visits = self
-                    .subschemas(keyword, inner)
-                    .into_iter()
-                    .fold(visits, |sum, s| sum.saturating_add(self.of(s, depth)));
-            }
+        let recurs = object.contains_key("$dynamicRef") || object.contains_key("$recursiveRef");
+        if level > MAX_HEIGHT || (recurs && depth.is_some()) {
+            return BEYOND;
         }
-        if depth.is_some() && (object.contains_key("$dynamicRef") || object.contains_key("$recursiveRef")) {
-            visits = u64::MAX;
+        // A ring of references meets this while it is open: the validator notices rings too.
+        self.known.insert((schema, depth), ONE);
+        let mut effort = ONE;
+        for inner in self.under(object, &SAME_VALUE) {
+            let inner = self.of(inner, depth, level + 1);
+            effort.visits = effort.visits.saturating_add(inner.visits);
+            effort.chain = effort.chain.max(inner.chain + 1);
+            effort.height = effort.height.max(inner.height + 1);
         }
         if depth != Some(0) {
             let depth = depth.map(|levels| levels - 1);
-            for keyword in ONE_INSIDE {
-                let inner = object
-                    .get(keyword)
-                    .map(|inner| self.subschemas(keyword, inner))
-                    .unwrap_or_default();
-                let most = inner
-                    .into_iter()
-                    .map(|s| self.of(s, depth))
-                    .max()
-                    .unwrap_or_default();
-                visits = visits.saturating_add(most);
+            let mut most = 0;
+            for inner in self.under(object, &ONE_INSIDE) {
+                let inner = self.of(inner, depth, level + 1);
+                most = most.max(inner.visits);
+                effort.height = effort.height.max(inner.height + 1);
             }
-            for keyword in ALL_INSIDE {
-                let inner = object
-                    .get(keyword)
-                    .map(|inner| self.subschemas(keyword, inner))
-                    .unwrap_or_default();
-                visits = inner
-                    .into_iter()
-                    .fold(visits, |sum, s| sum.saturating_add(self.of(s, depth)));
+            effort.visits = effort.visits.saturating_add(most);
+            for inner in self.under(object, &ALL_INSIDE) {
+                let inner = self.of(inner, depth, level + 1);
+                effort.visits = effort.visits.saturating_add(inner.visits);
+                effort.height = effort.height.max(inner.height + 1);
             }
         }
-        self.known.insert((schema, depth), visits);
-        visits
+        effort.chain = effort.chain.min(MAX_HEIGHT);
+        effort.height = effort.height.min(MAX_HEIGHT + 1);
+        self.known.insert((schema, depth), effort);
+        effort
+    }
+
+    fn under(&self, object: &'a Map<String, Value>, keywords: &[&str]) -> Vec<&'a Value> {
+        let present = keywords
+            .iter()
+            .filter_map(|keyword| Some((*keyword, object.get(*keyword)?)));
+        present
+            .flat_map(|(keyword, inner)| self.subschemas(keyword, inner))
+            .collect()
     }
 
     /// The schemas that stand under a keyword: itself, a list, or a map by name.
@@ -136,22 +163,22 @@ mod tests {
     #[test]
     fn a_binary_tree_is_visited_once_per_place() {
         let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
-        assert!(visits(&tree, 100) < 1_000);
-        assert!(visits_to_decide(&tree) < 10);
+        assert!(to_explain(&tree, 100).visits < 1_000);
+        assert!(to_decide(&tree).visits < 10);
     }
 
     #[test]
     fn alternatives_that_recur_multiply_with_depth() {
         let branch = json!({"properties": {"inner": {"$ref": "#"}}});
         let schema = json!({"oneOf": [branch, branch]});
-        assert!(visits(&schema, 3) < 100);
-        assert!(visits(&schema, 60) > 1 << 60);
-        assert!(visits_to_decide(&schema) < 10, "deciding remembers rings");
+        assert!(to_explain(&schema, 3).visits < 100);
+        assert!(to_explain(&schema, 60).visits > 1 << 60);
+        assert!(to_decide(&schema).visits < 10, "deciding remembers rings");
     }
 
     #[test]
     fn doubled_references_multiply_without_depth() {
-        let mut definitions = serde_json::Map::new();
+        let mut definitions = Map::new();
         for i in 0..70 {
             let next = format!("#/$defs/d{}", i + 1);
             definitions.insert(
@@ -160,12 +187,25 @@ mod tests {
             );
         }
         let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
-        assert_eq!(visits(&schema, 0), u64::MAX);
-        assert_eq!(visits_to_decide(&schema), u64::MAX);
+        assert_eq!(to_explain(&schema, 0).visits, u64::MAX);
+        assert_eq!(to_decide(&schema).visits, u64::MAX);
+    }
+
+    #[test]
+    fn a_chain_too_long_for_a_stack_is_noticed() {
+        for (links, beyond) in [(100, false), (300, true), (100_000, true)] {
+            let mut definitions = Map::new();
+            for i in 0..links {
+                definitions.insert(format!("d{i}"), json!({"$ref": format!("#/$defs/d{}", i + 1)}));
+            }
+            let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
+            assert_eq!(to_decide(&schema).height > MAX_HEIGHT, beyond, "{links}");
+            assert_eq!(to_explain(&schema, 0).height > MAX_HEIGHT, beyond, "{links}");
+        }
     }
 
     #[test]
     fn a_ring_of_references_ends() {
-        assert!(visits(&json!({"$ref": "#"}), 5) < 100);
+        assert!(to_explain(&json!({"$ref": "#"}), 5).visits < 100);
     }
 }

@@ -3,6 +3,9 @@
 /// Names longer than this are not compared: no property or key that a person typed is, and the cost is quadratic.
 const LONGEST_COMPARED: usize = 64;
 
+/// Most candidates looked at: an answer is a courtesy and must not cost more than the question.
+const MAX_CANDIDATES: usize = 1000;
+
 /// The candidate that differs from `name` by at most two edits or a third of its length, whichever is more.
 ///
 /// Case is ignored, a swap of neighbours counts as one edit, and of equally near candidates the first wins.
@@ -10,7 +13,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
     let wanted = letters(name)?;
     let allowed = (wanted.len() / 3).max(2).min(wanted.len().saturating_sub(1));
     let mut best: Option<(usize, &'a str)> = None;
-    for candidate in candidates {
+    for candidate in candidates.take(MAX_CANDIDATES) {
         let Some(other) = letters(candidate) else { continue };
         if other.len().abs_diff(wanted.len()) > allowed {
             continue;

@@ -495,3 +495,43 @@ fn clones_share_one_compilation() {
     assert!(Arc::ptr_eq(&schema.inner, &schema.clone().inner));
     assert!(!format!("{schema:?}").contains("query"));
 }
+
+#[test]
+fn the_deepest_schemas_and_longest_chains_fit_the_stack_of_a_worker_thread() {
+    let mut deep = json!({"type": "string"});
+    for _ in 0..60 {
+        deep = json!({"properties": {"a": deep}, "type": "object"});
+    }
+    let deep = compiled(&deep);
+    let value = format!("{}1{}", r#"{"a":"#.repeat(60), "}".repeat(60));
+    assert_eq!(verdict(&deep, &value).len(), 1);
+    let chain = compiled(&doubling(120, |next| json!({"allOf": [next]})));
+    assert_eq!(verdict(&chain, "1").len(), 1);
+    for links in [130, 1_000] {
+        assert_eq!(
+            refused(&doubling(links, |next| json!({"allOf": [next]}))),
+            SchemaRefused::ChainTooLong
+        );
+    }
+    let mut ring = doubling(100, Value::clone);
+    ring["$defs"]["d100"] = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
+    let ring = compiled(&ring);
+    let value = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    assert!(verdict(&ring, &value(100))[0].contains("nested too deeply"));
+    assert!(verdict(&ring, &value(1))[0].contains("must be object"));
+}
+
+#[test]
+fn patterns_share_a_bounded_memory() {
+    let many = |n: usize, pattern: &str| {
+        let property = |i| (format!("p{i}"), json!({"pattern": format!("^{pattern}{i}$")}));
+        json!({"properties": (0..n).map(property).collect::<serde_json::Map<_, _>>()})
+    };
+    compiled(&many(1, r"\p{L}{1,32}"));
+    compiled(&many(5, r"\p{L}{1,32}"));
+    compiled(&many(500, r"[a-z]+@\w+\.[a-z]{2,63}"));
+    assert!(matches!(
+        refused(&many(500, r"\p{L}{1,32}")),
+        SchemaRefused::Pattern { .. }
+    ));
+}
