@@ -32,7 +32,7 @@ pub(crate) fn unit(function: &ItemFn, description: &LitStr) -> TokenStream {
     let described = docs.is_empty().then(|| quote! { #[doc = #description] });
     quote! {
         #(#docs)* #described #(#everywhere)*
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, clippy::exhaustive_structs)]
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
         #visibility struct #name;
     }
@@ -46,6 +46,7 @@ pub(crate) fn run(function: &ItemFn) -> TokenStream {
     let mut signature = function.sig.clone();
     signature.ident = format_ident!("run", span = name.span());
     let everywhere = attributes(function, is_for_all);
+    // The lints are those that the author cannot heed: a handler is always async, and its page is the struct's.
     let own = attributes(function, |attribute| {
         !attribute.path().is_ident("doc") && !is_for_all(attribute)
     });
@@ -53,8 +54,7 @@ pub(crate) fn run(function: &ItemFn) -> TokenStream {
         #(#everywhere)*
         impl #name {
             #[doc = "The handler as a plain function, as unit tests call it."]
-            // A handler is async whether or not it waits for anything.
-            #[allow(clippy::unused_async)]
+            #[allow(clippy::unused_async, clippy::missing_errors_doc, clippy::missing_panics_doc)]
             #(#own)*
             #visibility #signature #block
         }
