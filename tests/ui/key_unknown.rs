@@ -6,7 +6,6 @@ async fn near(text: String) -> Result<String, Failure> {
     Ok(text)
 }
 
-
 /// Echoes.
 #[capability("text.echo", timeout = "5s")]
 async fn far(text: String) -> Result<String, Failure> {

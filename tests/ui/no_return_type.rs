@@ -1,4 +1,4 @@
-use hermes_peer::{capability};
+use hermes_peer::capability;
 
 /// Echoes.
 #[capability("text.echo")]

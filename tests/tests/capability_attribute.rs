@@ -1,6 +1,13 @@
 //! What each key of the attribute does, and what holds where it is left out.
 
-use hermes_peer::{Access, Capability, Context, Failure, Incoming, Items, capability};
+use hermes_peer::Access;
+use hermes_peer::Capability;
+use hermes_peer::Context;
+use hermes_peer::Failure;
+use hermes_peer::Incoming;
+use hermes_peer::Items;
+use hermes_peer::SlotName;
+use hermes_peer::capability;
 
 /// Finds the passages
 /// that answer a question.
@@ -40,7 +47,8 @@ async fn add(mut numbers: Incoming<u32>, start: u32) -> Result<Items<u32>, Failu
 
 /// The names of what the attribute writes are not taken from the author.
 mod names {
-    use hermes_peer::{Failure, capability};
+    use hermes_peer::Failure;
+    use hermes_peer::capability;
 
     /// Says nothing.
     #[capability("names.info")]
@@ -55,16 +63,20 @@ mod names {
     }
 }
 
-fn everything_given_is_told() {
+#[test]
+fn every_key_reaches_the_description() {
     let info = retrieve.info();
     assert_eq!(info.name.as_str(), "knowledge.retrieve");
-    assert_eq!(info.description, "Finds the passages that answer a question.\n\nBest first.");
+    assert_eq!(
+        info.description,
+        "Finds the passages that answer a question.\n\nBest first."
+    );
     assert_eq!(info.version.to_string(), "1.2.3");
     assert!(info.facts.idempotent && info.facts.read_only && info.facts.reentrant);
     assert!(!info.facts.destructive && !info.streams);
     assert_eq!((info.cost, info.weight), (2, 70));
     assert_eq!(info.access, Access::Restricted);
-    let reads: Vec<&str> = info.reads.iter().map(|slot| slot.as_str()).collect();
+    let reads: Vec<&str> = info.reads.iter().map(SlotName::as_str).collect();
     assert_eq!(reads, ["intent", "language"]);
     assert!(info.writes.is_empty());
     assert!(info.input_schema.contains("string"), "{}", info.input_schema);
@@ -73,6 +85,7 @@ fn everything_given_is_told() {
     assert_eq!((limits.concurrency, limits.queue), (8, 16));
 }
 
+#[test]
 fn what_is_left_out_keeps_its_default() {
     let info = erase.info();
     assert_eq!(info.description, "Erases the last text.");
@@ -89,6 +102,7 @@ fn what_is_left_out_keeps_its_default() {
     assert_eq!(names::info.info().access, Access::Public);
 }
 
+#[test]
 fn streams_in_and_out_have_schemas_of_their_items() {
     let info = add.info();
     assert!(info.streams);
@@ -97,15 +111,11 @@ fn streams_in_and_out_have_schemas_of_their_items() {
     assert_eq!(add.limits().queue, 0);
 }
 
+#[tokio::test]
 async fn a_handler_is_still_a_function() {
-    assert_eq!(names::input::run("again".to_owned()).await.ok().as_deref(), Some("again"));
+    assert_eq!(
+        names::input::run("again".to_owned()).await.ok().as_deref(),
+        Some("again")
+    );
     assert!(erase::run().await.is_ok());
-}
-
-fn main() {
-    everything_given_is_told();
-    what_is_left_out_keeps_its_default();
-    streams_in_and_out_have_schemas_of_their_items();
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime without drivers starts").block_on(a_handler_is_still_a_function());
 }
