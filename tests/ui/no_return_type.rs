@@ -1,0 +1,7 @@
+use hermes_peer::capability;
+
+/// Echoes.
+#[capability("text.echo")]
+async fn echo(_text: String) {}
+
+fn main() {}
