@@ -1,0 +1,49 @@
+//! A session as one call uses it: by its owner, or by a handler that was called within it.
+
+use std::sync::Arc;
+
+use hermes_peer_proto::wire::Fault;
+use hermes_peer_proto::wire::SessionId;
+use hermes_peer_proto::wire::SlotName;
+use hermes_peer_proto::wire::SlotValue;
+
+use crate::mesh::handler::Scope;
+use crate::mesh::session::InFlight;
+use crate::mesh::session::SessionState;
+use crate::mesh::slot::SlotRefused;
+
+/// Where a call's slots come from and where writes go.
+#[derive(Clone, Debug)]
+pub(crate) enum SessionUse {
+    /// This node holds the session. It does not expire while the call is under way.
+    Owner(Arc<SessionState>, Arc<InFlight>),
+    /// This node was called within the session: it has the slots that travelled, and hands writes back.
+    Participant(SessionId, Arc<Scope>),
+}
+
+impl SessionUse {
+    pub(crate) fn id(&self) -> SessionId {
+        match self {
+            Self::Owner(session, _) => session.id(),
+            Self::Participant(id, _) => *id,
+        }
+    }
+
+    /// The values of these slots, as far as they have one here.
+    pub(crate) fn read(&self, names: &[SlotName]) -> Vec<SlotValue> {
+        match self {
+            Self::Owner(session, _) => session.read(names),
+            Self::Participant(_, scope) => scope.slots.lock().read(names),
+        }
+    }
+
+    /// Takes over what an answer writes.
+    pub(crate) fn absorb(&self, writes: &[SlotValue]) -> Result<(), Fault> {
+        match self {
+            Self::Owner(session, _) => session.write(writes).map(drop).map_err(SlotRefused::into_fault),
+            Self::Participant(_, scope) => {
+                scope.slots.lock().absorb(writes).map_err(SlotRefused::into_fault)
+            }
+        }
+    }
+}
