@@ -9,6 +9,7 @@ use super::section::Reader;
 use super::section::Scalar;
 use super::section::Section;
 use super::tree::Node;
+use super::tree::Value;
 use super::value;
 use super::value::MAX_TOKEN;
 use super::value::Refused;
@@ -102,9 +103,9 @@ fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Vec<Secret>>
     ] {
         let Some(entry) = section.entry(key) else { continue };
         has_any = true;
-        let nodes = if key.ends_with('s') || key == "token_files" {
+        let nodes = if key.ends_with('s') {
             let items = reader.items(section, key);
-            if items.is_empty() && matches!(&entry.node.value, super::tree::Value::List(_)) {
+            if items.is_empty() && matches!(&entry.node.value, Value::List(_)) {
                 reader.error(
                     entry.node.at,
                     &section.path_of(key),

@@ -1,5 +1,6 @@
 //! The sections of a file, one function each.
 
+use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -234,11 +235,16 @@ pub(super) fn file_of(reader: &mut Reader<'_>, section: &Section<'_>, key: &str)
     reader.get(section, key, |text| {
         let path = base.join(text);
         let refused = |what: String| Refused::new(what, "relative paths start at the folder of this file");
-        match std::fs::File::open(&path).and_then(|file| file.metadata()) {
+        match std::fs::metadata(&path) {
             _ if text.is_empty() => Err(refused("is empty, where the path of a file belongs".to_owned())),
             Err(error) => Err(refused(format!("is a file that cannot be read: {error}"))),
-            Ok(facts) if facts.is_dir() => Err(refused("is a folder, where a file belongs".to_owned())),
-            Ok(_) => Ok(path),
+            // Opening anything else, such as a pipe, could wait for ever.
+            Ok(facts) if !facts.is_file() => Err(refused(
+                "is a folder or a device, where a file belongs".to_owned(),
+            )),
+            Ok(_) => File::open(&path)
+                .map(|_| path)
+                .map_err(|error| refused(format!("is a file that cannot be read: {error}"))),
         }
     })
 }

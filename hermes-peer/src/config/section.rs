@@ -19,7 +19,7 @@ use super::value::Refused;
 /// Longest piece of a value that a finding quotes, in characters: enough to know it again.
 const MAX_QUOTED: usize = 60;
 /// A line with one of these words is never shown, wherever it stands: a misplaced secret is a secret.
-const SECRET_WORDS: [&str; 5] = ["token", "secret", "passw", "auth", "key:"];
+const SECRET_WORDS: [&str; 5] = ["token", "secret", "passw", "auth:", "key:"];
 
 /// Where values come from besides the file.
 #[derive(Clone, Copy)]
