@@ -32,7 +32,8 @@ pub(super) fn advertised(text: &str, listen: SocketAddr) -> Result<String, Refus
             "write the address that others reach",
         ));
     }
-    match port.or(Some(listen.port()).filter(|port| *port != 0)) {
+    let own = (listen.port() != 0).then_some(listen.port());
+    match port.or(own) {
         Some(port) => Ok(format!("{host}:{port}")),
         None => Err(Refused::new(
             "has no port, and `listen` has none either",
@@ -44,7 +45,9 @@ pub(super) fn advertised(text: &str, listen: SocketAddr) -> Result<String, Refus
 /// Reads where to listen: an address of this machine, port 0 for a free one.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, Refused> {
     let forms = "write an address of this machine and a port, such as `127.0.0.1:7501`, `0.0.0.0:7501` or `[::]:7501`";
-    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+    let is_digits = |port: &&str| port.bytes().all(|b| b.is_ascii_digit());
+    let local = text.strip_prefix("localhost:").filter(is_digits);
+    if let Some(port) = local.and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     }
     text.parse().map_err(|_| match bare_ipv6(text) {

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use super::AuthConfig;
 use super::file;
+use super::hidden::Scalar;
 use super::read;
 use super::section::Reader;
-use super::section::Scalar;
 use super::section::Section;
+use super::settings::AuthConfig;
 use super::tree::Node;
 use super::tree::Value;
 use super::value;

@@ -1,8 +1,8 @@
 //! What a reload changes.
 
-use super::AuthConfig;
 use super::Config;
-use super::PeerConfig;
+use super::settings::AuthConfig;
+use super::settings::PeerConfig;
 
 /// What differs between the configuration in force and a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -95,23 +95,21 @@ pub(super) fn children(path: &str) -> impl Iterator<Item = &'static str> {
 
 /// What an unknown key at `path` was probably meant to be, as a remedy.
 pub(super) fn nearest(path: &str, unknown: &str) -> String {
-    let elsewhere = || {
-        KEYS.iter()
-            .copied()
-            .find(|path| path.rsplit('.').next() == Some(unknown))
-    };
-    let near = |name: &&str| strsim::damerau_levenshtein(name, unknown);
-    let candidate = (unknown.len() <= MAX_QUOTED)
-        .then(|| children(path).min_by_key(near))
-        .flatten();
-    match candidate {
-        // A third of the letters wrong is still a slip; more is another word.
-        Some(name) if near(&name) <= name.len().div_ceil(3) => format!("did you mean `{name}`?"),
-        _ => match elsewhere() {
-            Some(known) => format!("did you mean `{known}`?"),
-            None => format!("known here: {}", children(path).collect::<Vec<_>>().join(", ")),
-        },
+    let elsewhere = || KEYS.iter().find(|key| key.rsplit('.').next() == Some(unknown));
+    match similar(path, unknown).or_else(|| elsewhere().copied()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("known here: {}", children(path).collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// The key of the map at `path` that an unknown one is a slip of.
+pub(super) fn similar(path: &str, unknown: &str) -> Option<&'static str> {
+    let distance = |name: &&str| strsim::damerau_levenshtein(name, unknown);
+    let nearest = (unknown.len() <= MAX_QUOTED)
+        .then(|| children(path).min_by_key(distance))
+        .flatten()?;
+    // A third of the letters wrong is still a slip; more is another word.
+    (distance(&nearest) <= nearest.len().div_ceil(3)).then_some(nearest)
 }
 
 /// The key as it may be shown: a value that slipped into the place of a key in `auth` stays hidden.

@@ -3,11 +3,11 @@
 use hermes_peer_proto::wire::SlotName;
 use hermes_peer_proto::wire::TopicPattern;
 
-use super::PolicyRule;
-use super::PolicyVerb;
-use super::Spanned;
 use super::section::Reader;
 use super::section::Section;
+use super::settings::PolicyRule;
+use super::settings::PolicyVerb;
+use super::settings::Spanned;
 use super::tree::Value;
 use super::value;
 use super::value::Refused;

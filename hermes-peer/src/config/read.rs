@@ -5,30 +5,28 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hermes_peer_proto::wire::Access;
-use hermes_peer_proto::wire::Facts;
 use hermes_peer_proto::wire::InvalidName;
 use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::VERSION_MAX;
 use hermes_peer_proto::wire::VERSION_MIN;
 
 use super::Config;
-use super::DiscoveryConfig;
-use super::IdempotencyConfig;
-use super::JournalConfig;
-use super::LimitsConfig;
-use super::LogConfig;
-use super::LogFormat;
-use super::LogLevel;
-use super::PeerConfig;
-use super::ProgramConfig;
-use super::SessionConfig;
-use super::VersionConfig;
 use super::address;
 use super::auth;
 use super::policy;
+use super::program;
 use super::section::Reader;
 use super::section::Section;
+use super::settings::DiscoveryConfig;
+use super::settings::IdempotencyConfig;
+use super::settings::JournalConfig;
+use super::settings::LimitsConfig;
+use super::settings::LogConfig;
+use super::settings::LogFormat;
+use super::settings::LogLevel;
+use super::settings::PeerConfig;
+use super::settings::SessionConfig;
+use super::settings::VersionConfig;
 use super::tree::Node;
 use super::tree::Value;
 use super::value;
@@ -36,7 +34,7 @@ use super::value::MAX_DURATION;
 use super::value::Refused;
 
 /// Bounds of a delay or timeout: a millisecond is the finest that timers keep.
-const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
+pub(super) const TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=MAX_DURATION;
 /// Bounds of a heartbeat: faster than ten a second is load without knowledge, slower than a day is none.
 const HEARTBEATS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 /// Bounds of a count: more than a million of anything in one process is a slip of the keyboard.
@@ -63,7 +61,7 @@ pub(super) fn config(reader: &mut Reader<'_>, root: &Node) -> Config {
     config.advertise = advertise(reader, &top, &config);
     config.peers = peers(reader, &top);
     config.capabilities = reader.list(&top, "capabilities", name);
-    config.programs = programs(reader, &top);
+    config.programs = program::programs(reader, &top);
     config.auth = auth::auth(reader, &top, config.listen);
     session(reader, &top, &mut config.session);
     limits(reader, &top, &mut config.limits);
@@ -125,108 +123,6 @@ fn peers(reader: &mut Reader<'_>, top: &Section<'_>) -> Vec<PeerConfig> {
         });
     }
     peers
-}
-
-fn programs(reader: &mut Reader<'_>, top: &Section<'_>) -> Vec<ProgramConfig> {
-    let mut programs: Vec<ProgramConfig> = Vec::new();
-    for (node, path) in reader.items(top, "programs") {
-        let Some(item) = reader.open(node, path) else {
-            continue;
-        };
-        let Some(program) = program(reader, &item) else {
-            continue;
-        };
-        if let Some(first) = programs
-            .iter()
-            .position(|other| other.capability == program.capability)
-        {
-            let message = format!("`{}` is programs[{first}] already", program.capability);
-            reader.error(
-                item.at,
-                &item.path,
-                message,
-                "a node provides a capability once: keep one of the two",
-            );
-        }
-        programs.push(program);
-    }
-    programs
-}
-
-fn program(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<ProgramConfig> {
-    let capability = reader.need(item, "capability", name);
-    let command = command(reader, item);
-    let schema = file_of(reader, item, "schema");
-    let description = item
-        .entry("description")
-        .and_then(|entry| Some(reader.verbatim(&entry.node, item.path_of("description"))?.text));
-    let mut facts = Facts::default();
-    reader.switch(item, "idempotent", &mut facts.idempotent);
-    reader.switch(item, "read_only", &mut facts.read_only);
-    reader.switch(item, "destructive", &mut facts.destructive);
-    reader.switch(item, "reentrant", &mut facts.reentrant);
-    let mut streams = false;
-    reader.switch(item, "streams", &mut streams);
-    let mut timeout = Duration::from_secs(30);
-    reader.duration(item, "timeout", &mut timeout, TIMES);
-    // A shell alone needs some MiB to start.
-    let memory = reader.get(item, "memory", |text| value::size(text, &(1 << 20..=1 << 40)));
-    let mut concurrency = 4;
-    reader.count(item, "concurrency", &mut concurrency, 1..=10_000);
-    let words = [
-        ("public", Access::Public),
-        ("restricted", Access::Restricted),
-        ("admin", Access::Admin),
-    ];
-    let access = reader
-        .get(item, "access", |text| value::one_of(text, &words))
-        .unwrap_or_default();
-    Some(ProgramConfig {
-        capability: capability?,
-        command: command?,
-        schema,
-        description,
-        streams,
-        timeout,
-        memory,
-        concurrency,
-        access,
-        facts,
-    })
-}
-
-/// The command as it stands: `$` is for the program that gets it.
-fn command(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<Vec<String>> {
-    let path = item.path_of("command");
-    let remedy = "write the program and each argument as one item: `command: [./echo.sh, --fast]`";
-    let Some(entry) = item.entry("command") else {
-        reader.error(item.at, &item.path, "`command` is missing", remedy);
-        return None;
-    };
-    let mut words = Vec::new();
-    for (node, path) in reader.items(item, "command") {
-        words.push(reader.verbatim(node, path)?.text);
-    }
-    let Some(program) = words.first_mut().filter(|program| !program.is_empty()) else {
-        if matches!(entry.node.value, Value::List(_)) {
-            reader.error(entry.node.at, &path, "the command has no program", remedy);
-        }
-        return None;
-    };
-    if program.contains('/') {
-        let whole = reader.around.base.join(&*program);
-        if !whole.is_file() {
-            let message = format!("there is no program `{}`", whole.display());
-            reader.error(
-                entry.node.at,
-                &path,
-                message,
-                "relative paths start at the folder of this file",
-            );
-        }
-        *program = whole.to_string_lossy().into_owned();
-    }
-    Some(words)
 }
 
 /// The path of a file that has to be there and readable.

@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::finding::Finding;
 use super::finding::Position;
 use super::finding::Severity;
+use super::hidden;
+use super::hidden::Scalar;
 use super::keys;
 use super::tree;
 use super::tree::Entry;
@@ -15,11 +17,6 @@ use super::tree::Node;
 use super::tree::Value;
 use super::value;
 use super::value::Refused;
-
-/// Longest piece of a value that a finding quotes, in characters: enough to know it again.
-const MAX_QUOTED: usize = 60;
-/// A line with one of these words is never shown, wherever it stands: a misplaced secret is a secret.
-const SECRET_WORDS: [&str; 5] = ["token", "secret", "passw", "auth:", "key:"];
 
 /// Where values come from besides the file.
 #[derive(Clone, Copy)]
@@ -45,16 +42,6 @@ pub(super) struct Section<'t> {
     entries: &'t [Entry],
 }
 
-/// A single value with everything that a finding about it needs.
-#[derive(Clone, Debug)]
-pub(super) struct Scalar {
-    pub(super) text: String,
-    pub(super) at: Position,
-    pub(super) path: String,
-    /// The variable that the text came from.
-    pub(super) variable: Option<String>,
-}
-
 impl<'t> Section<'t> {
     /// The entry of a key, if the file has it.
     pub(super) fn entry(&self, key: &str) -> Option<&'t Entry> {
@@ -67,28 +54,6 @@ impl<'t> Section<'t> {
             key.to_owned()
         } else {
             format!("{}.{key}", self.path)
-        }
-    }
-}
-
-impl Scalar {
-    /// The value as a finding names it: quoted, unless it is or could be secret.
-    fn subject(&self) -> String {
-        match &self.variable {
-            Some(name) => format!("the value of the environment variable `{name}`"),
-            None if is_secret(&self.path) => "the value".to_owned(),
-            None => {
-                let mut shown: String = self
-                    .text
-                    .chars()
-                    .take(MAX_QUOTED)
-                    .flat_map(char::escape_debug)
-                    .collect();
-                if self.text.chars().nth(MAX_QUOTED).is_some() {
-                    shown.push('…');
-                }
-                format!("`{shown}`")
-            }
         }
     }
 }
@@ -150,7 +115,7 @@ impl<'a> Reader<'a> {
                 .checked_sub(1)
                 .and_then(|index| text.lines().nth(index));
             finding.source_line = line
-                .filter(|_| can_show(text, root, finding.at.line))
+                .filter(|_| hidden::can_show(text, root, finding.at.line))
                 .map(str::to_owned);
         }
         self.findings
@@ -248,7 +213,8 @@ impl<'a> Reader<'a> {
     pub(super) fn scalar(&mut self, node: &Node, path: String) -> Option<Scalar> {
         let mut scalar = self.verbatim(node, path)?;
         let Some(after) = scalar.text.strip_prefix("${") else {
-            if is_secret(&scalar.path) && (scalar.text.starts_with('$') || scalar.text.contains("${")) {
+            if hidden::is_secret(&scalar.path) && (scalar.text.starts_with('$') || scalar.text.contains("${"))
+            {
                 self.error(
                     scalar.at,
                     &scalar.path,
@@ -383,11 +349,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether values at this path are kept out of every message.
-fn is_secret(path: &str) -> bool {
-    path == "auth" || path.starts_with("auth.")
-}
-
 /// The path with `[]` for each `[n]`.
 fn pattern(path: &str) -> String {
     let mut pattern = String::with_capacity(path.len());
@@ -408,29 +369,5 @@ fn kind(value: &Value) -> &'static str {
         Value::Text(_) => "a single value",
         Value::List(_) => "a list",
         Value::Map(_) => "a map",
-    }
-}
-
-/// Whether a line can be shown: not in a part of the file that is `auth`, or that could be meant as it, and not if it
-/// mentions a secret. Where the text is no tree, nothing is shown after the first mention of a secret.
-fn can_show(text: &str, root: Option<&Node>, line: usize) -> bool {
-    let mentions = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        SECRET_WORDS.iter().any(|word| text.contains(word))
-    };
-    let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    match root.map(|node| &node.value) {
-        Some(Value::Map(entries)) => {
-            let is_in = |(index, entry): (usize, &Entry)| {
-                // The next key ends this one's lines; where it does not begin its line, they share it.
-                let end = entries
-                    .get(index + 1)
-                    .map_or(usize::MAX, |next| next.at.line + usize::from(next.at.column > 1));
-                let is_open = entry.key != "auth" && keys::children("").any(|known| known == entry.key);
-                !is_open && (entry.at.line..end).contains(&line)
-            };
-            !mentions(shown) && !entries.iter().enumerate().any(is_in)
-        }
-        _ => !text.lines().take(line).any(mentions),
     }
 }

@@ -552,6 +552,7 @@ fn a_finding_shows_its_line_unless_that_can_hold_a_secret() {
             .collect()
     };
     assert_eq!(lines("log:\n  level: loud\n"), [Some("  level: loud".to_owned())]);
+    assert_eq!(lines("lisen: a\n"), [Some("lisen: a".to_owned())]);
     for text in [
         "auth: { mode: token, tokn: abc:def=ghi/+jkl }\n",
         "auth:\n  mode: x\nlog: {}\n",
