@@ -55,6 +55,10 @@ pub(super) fn can_show(text: &str, root: Option<&Node>, line: usize) -> bool {
         let text = text.to_ascii_lowercase();
         SECRET_WORDS.iter().any(|word| text.contains(word))
     };
+    // To YAML a lone CR ends a line, and the lines counted here would be others.
+    if text.replace("\r\n", "").contains('\r') {
+        return false;
+    }
     let shown = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     match root.map(|node| &node.value) {
         Some(Value::Map(entries)) => {

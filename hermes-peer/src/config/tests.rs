@@ -558,6 +558,7 @@ fn a_finding_shows_its_line_unless_that_can_hold_a_secret() {
         "auth:\n  mode: x\nlog: {}\n",
         "atuh:\n  mode: token\n  x: abc:def=ghi/+jkl\nlog: {}\n",
         "log: { token: abc:def=ghi/+jkl }\n",
+        "x:\r- def=ghi/+jkl\nlog:\r\n  level: loud\nx\n",
         "{ auth: {\n mode: token,\n x: def=ghi/+jkl }, log: { level: loud } }\n",
     ] {
         assert!(lines(text).iter().all(Option::is_none), "{text}");
