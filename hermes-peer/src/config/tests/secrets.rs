@@ -212,6 +212,23 @@ fn certificates_have_to_be_there() {
 }
 
 #[test]
+fn a_secret_in_the_place_of_a_key_is_not_quoted() {
+    // FC-079
+    let secret = "q7w8e9r0t1y2u3i4";
+    for text in [
+        format!("auth: {{ mode: token, {secret} }}"),
+        format!("auth:\n  {secret}: token\n"),
+        format!("log: {{ '{secret} {secret}': x }}"),
+    ] {
+        let printed = refused(&text);
+        assert!(
+            printed.contains("unknown key") && !printed.contains("q7w8"),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
 fn no_piece_of_a_secret_is_ever_printed() {
     // FC-079
     let secret = "abc:def=ghi/+jkl";
