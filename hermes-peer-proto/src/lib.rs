@@ -4,4 +4,6 @@
 //! [`protocol`] (the state machines of handshake and link). A driver feeds them frames, commands and the time, and takes
 //! out frames, notices and the next time to call.
 
+pub mod protocol;
+pub mod security;
 pub mod wire;

@@ -3,6 +3,7 @@
 //! Each states a fact, never a change: a count so far, a limit so far, all that is provided. Stating it again does no
 //! harm, so after a resume every statement that still holds is simply made anew.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -110,6 +111,12 @@ pub struct Syn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::exhaustive_structs, reason = "a fingerprint is eight bytes")]
 pub struct TokenId(pub [u8; 8]);
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// The wish to go on with a link over this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
