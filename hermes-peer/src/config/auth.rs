@@ -2,6 +2,10 @@
 
 use std::net::SocketAddr;
 
+use hermes_peer_proto::security::MAX_TOKEN_LEN;
+use hermes_peer_proto::security::Token;
+use hermes_peer_proto::security::TokenSet;
+
 use super::file;
 use super::hidden::Scalar;
 use super::read;
@@ -11,9 +15,7 @@ use super::settings::AuthConfig;
 use super::tree::Node;
 use super::tree::Value;
 use super::value;
-use super::value::MAX_TOKEN;
 use super::value::Refused;
-use super::value::Secret;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
@@ -92,7 +94,7 @@ fn mtls(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<AuthConfig> {
     })
 }
 
-fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Vec<Secret>> {
+fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TokenSet> {
     let mut tokens = Vec::new();
     let mut has_any = false;
     for (key, is_file) in [
@@ -132,11 +134,16 @@ fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Vec<Secret>>
         let remedy = "add `token: ${NAME}` to take it from the environment, or `token_file: FILE`";
         reader.error(section.at, &section.path, "there is no token", remedy);
     }
-    (!tokens.is_empty()).then_some(tokens)
+    if tokens.is_empty() {
+        return None;
+    }
+    TokenSet::new(tokens)
+        .map_err(|error| reader.error(section.at, &section.path, error.to_string(), ""))
+        .ok()
 }
 
-fn token(reader: &mut Reader<'_>, scalar: &Scalar) -> Option<Secret> {
-    let secret = value::token(&scalar.text)
+fn token(reader: &mut Reader<'_>, scalar: &Scalar) -> Option<Token> {
+    let secret = value::token(scalar.text.as_bytes())
         .map_err(|refused| reader.refuse(scalar, &refused))
         .ok()?;
     if scalar.variable.is_none() {
@@ -150,22 +157,18 @@ fn token(reader: &mut Reader<'_>, scalar: &Scalar) -> Option<Secret> {
     Some(secret)
 }
 
-fn token_file(reader: &mut Reader<'_>, scalar: &Scalar, node: &Node) -> Option<Secret> {
+fn token_file(reader: &mut Reader<'_>, scalar: &Scalar, node: &Node) -> Option<Token> {
     /// What stands around a token in a file: a byte-order mark and a line end.
     const DRESSING: u64 = 5;
     let path = reader.around.base.join(&scalar.text);
-    let limit = MAX_TOKEN as u64 + DRESSING;
+    let limit = MAX_TOKEN_LEN as u64 + DRESSING;
     let secret = file::read_bounded(&path, limit)
         .map_err(|error| {
             let remedy = "relative paths start at the folder of this file";
             Refused::new(format!("is a file that cannot be read: {error}"), remedy)
         })
         .and_then(|bytes| {
-            String::from_utf8(bytes)
-                .map_err(|_| Refused::new("is a file that is no UTF-8 text", "save it as UTF-8"))
-        })
-        .and_then(|text| {
-            value::token(value::strip_file_dressing(&text)).map_err(|refused| {
+            value::token(&bytes).map_err(|refused| {
                 Refused::new(
                     format!("is a file whose content {}", refused.what),
                     refused.remedy,

@@ -10,6 +10,7 @@ use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use hermes_peer_proto::security::Rule;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityName;
 use hermes_peer_proto::wire::NodeId;
@@ -46,13 +47,9 @@ pub use settings::LogConfig;
 pub use settings::LogFormat;
 pub use settings::LogLevel;
 pub use settings::PeerConfig;
-pub use settings::PolicyRule;
-pub use settings::PolicyVerb;
 pub use settings::ProgramConfig;
 pub use settings::SessionConfig;
-pub use settings::Spanned;
 pub use settings::VersionConfig;
-pub use value::Secret;
 
 /// What a configuration file says, with the default for what it does not say.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +79,7 @@ pub struct Config {
     pub discovery: DiscoveryConfig,
     /// Who may do what, in the order of the file; absent if the file has no `policy`, which is not the same as an empty
     /// one.
-    pub policy: Option<Vec<PolicyRule>>,
+    pub policy: Option<Vec<Rule>>,
     /// What is logged and how.
     pub log: LogConfig,
     /// The record of messages and connection changes.

@@ -1,39 +1,38 @@
 //! The `policy` section.
 
-use hermes_peer_proto::wire::SlotName;
-use hermes_peer_proto::wire::TopicPattern;
+use std::str::FromStr;
+
+use hermes_peer_proto::security::Effect;
+use hermes_peer_proto::security::InvalidPattern;
+use hermes_peer_proto::security::Rule;
+use hermes_peer_proto::security::Verb;
 
 use super::section::Reader;
 use super::section::Section;
-use super::settings::PolicyRule;
-use super::settings::PolicyVerb;
-use super::settings::Spanned;
 use super::tree::Value;
 use super::value;
 use super::value::Refused;
 
-const VERBS: [(&str, PolicyVerb); 6] = [
-    ("call", PolicyVerb::Call),
-    ("admin", PolicyVerb::Admin),
-    ("publish", PolicyVerb::Publish),
-    ("subscribe", PolicyVerb::Subscribe),
-    ("read_slot", PolicyVerb::ReadSlot),
-    ("write_slot", PolicyVerb::WriteSlot),
+const VERBS: [(&str, Verb); 6] = [
+    ("call", Verb::Call),
+    ("admin", Verb::Admin),
+    ("publish", Verb::Publish),
+    ("subscribe", Verb::Subscribe),
+    ("read_slot", Verb::ReadSlot),
+    ("write_slot", Verb::WriteSlot),
 ];
 
-impl PolicyVerb {
-    /// The key under which a rule with this verb has its patterns.
-    pub const fn names_key(self) -> &'static str {
-        match self {
-            Self::Call | Self::Admin => "capabilities",
-            Self::Publish | Self::Subscribe => "topics",
-            Self::ReadSlot | Self::WriteSlot => "slots",
-        }
+/// The key under which a rule about this has its patterns, if rules can be about it.
+fn names_key(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Publish | Verb::Subscribe => "topics",
+        Verb::ReadSlot | Verb::WriteSlot => "slots",
+        _ => "capabilities",
     }
 }
 
 /// Reads `policy`; an empty list is a policy too.
-pub(super) fn policy(reader: &mut Reader<'_>, top: &Section<'_>) -> Option<Vec<PolicyRule>> {
+pub(super) fn policy(reader: &mut Reader<'_>, top: &Section<'_>) -> Option<Vec<Rule>> {
     top.entry("policy")?;
     let mut rules = Vec::new();
     for (node, path) in reader.items(top, "policy") {
@@ -45,7 +44,7 @@ pub(super) fn policy(reader: &mut Reader<'_>, top: &Section<'_>) -> Option<Vec<P
     Some(rules)
 }
 
-fn rule(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<PolicyRule> {
+fn rule(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<Rule> {
     let allow = match (item.entry("allow"), item.entry("deny")) {
         (Some(_), None) => true,
         (None, Some(_)) => false,
@@ -63,34 +62,32 @@ fn rule(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<PolicyRule> {
         value::one_of(text, &VERBS)
     })?;
     for key in ["capabilities", "topics", "slots"] {
-        if let Some(entry) = item.entry(key).filter(|_| key != verb.names_key()) {
+        if let Some(entry) = item.entry(key).filter(|_| key != names_key(verb)) {
             let message = format!("`{key}` does not belong to a rule of this kind");
             reader.error(
                 entry.at,
                 &item.path_of(key),
                 message,
-                format!("write `{}`", verb.names_key()),
+                format!("write `{}`", names_key(verb)),
             );
         }
     }
-    let names = patterns(reader, item, verb.names_key(), |text| {
-        check_name_pattern(verb, text)
-    });
-    let from = patterns(reader, item, "from", check_agent_pattern);
-    Some(PolicyRule {
-        allow,
+    let names = patterns(reader, item, names_key(verb));
+    let from = patterns(reader, item, "from");
+    Some(Rule {
+        effect: if allow { Effect::Allow } else { Effect::Deny },
         verb,
         names: names?,
         from: from?,
     })
 }
 
-fn patterns(
+/// A list of patterns that has to be there and not empty.
+fn patterns<P: FromStr<Err = InvalidPattern>>(
     reader: &mut Reader<'_>,
     item: &Section<'_>,
     key: &str,
-    check: impl Fn(&str) -> Result<(), Refused>,
-) -> Option<Vec<Spanned<String>>> {
+) -> Option<Vec<P>> {
     let Some(entry) = item.entry(key) else {
         reader.error(
             item.at,
@@ -100,62 +97,12 @@ fn patterns(
         );
         return None;
     };
-    let mut patterns = Vec::new();
-    for (node, path) in reader.items(item, key) {
-        let Some(scalar) = reader.scalar(node, path) else {
-            continue;
-        };
-        match check(&scalar.text) {
-            Ok(()) => patterns.push(Spanned {
-                value: scalar.text,
-                at: scalar.at,
-            }),
-            Err(refused) => reader.refuse(&scalar, &refused),
-        }
-    }
     if matches!(&entry.node.value, Value::List(items) if items.is_empty()) {
-        reader.error(
-            entry.node.at,
-            &item.path_of(key),
-            "the list is empty, so the rule is about nothing",
-            "",
-        );
+        let message = "the list is empty, so the rule is about nothing";
+        reader.error(entry.node.at, &item.path_of(key), message, "");
     }
-    (!patterns.is_empty()).then_some(patterns)
-}
-
-/// Refuses what is no pattern of what the verb is about.
-fn check_name_pattern(verb: PolicyVerb, text: &str) -> Result<(), Refused> {
-    let remedy = "write a name, or one with `*` for a word and `**` last for any rest, such as `knowledge.*`";
-    let is_good = match verb {
-        PolicyVerb::Call | PolicyVerb::Admin | PolicyVerb::Publish | PolicyVerb::Subscribe => {
-            text.parse::<TopicPattern>().is_ok()
-        }
-        PolicyVerb::ReadSlot | PolicyVerb::WriteSlot => text == "*" || text.parse::<SlotName>().is_ok(),
-    };
-    if is_good {
-        Ok(())
-    } else {
-        Err(Refused::new("is no pattern", remedy))
-    }
-}
-
-/// Refuses what is no pattern of agents.
-fn check_agent_pattern(text: &str) -> Result<(), Refused> {
-    let is_part = |part: &str| {
-        part == "*"
-            || format!("agent://a/b/{part}")
-                .parse::<hermes_peer_proto::wire::AgentUri>()
-                .is_ok()
-    };
-    let is_good = text
-        .strip_prefix("agent://")
-        .is_some_and(|parts| parts.split('/').count() == 3 && parts.split('/').all(is_part));
-    let remedy =
-        "write `agent://tenant/space/name` with `*` for any part, such as `agent://default/support/*`";
-    if is_good {
-        Ok(())
-    } else {
-        Err(Refused::new("is no pattern of agents", remedy))
-    }
+    Some(reader.list(item, key, |text| {
+        text.parse()
+            .map_err(|error: InvalidPattern| Refused::new("is no pattern", error.rule()))
+    }))
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hermes_peer_proto::security::TokenSet;
 use hermes_peer_proto::wire::Access;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityName;
@@ -10,9 +11,6 @@ use hermes_peer_proto::wire::Facts;
 use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::VERSION_MAX;
 use hermes_peer_proto::wire::VERSION_MIN;
-
-use super::finding::Position;
-use super::value::Secret;
 
 /// A peer that the file names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +72,8 @@ pub enum AuthConfig {
     /// By a shared secret.
     #[non_exhaustive]
     Token {
-        /// All that are valid; the first is the one that this node proves itself with. Never empty.
-        tokens: Vec<Secret>,
+        /// All that are valid; the first is the one that this node would rather use.
+        tokens: TokenSet,
     },
 }
 
@@ -191,54 +189,6 @@ pub struct DiscoveryConfig {
 impl Default for DiscoveryConfig {
     fn default() -> Self {
         Self { local: true }
-    }
-}
-
-/// One rule of `policy`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PolicyRule {
-    /// Whether it allows or denies.
-    pub allow: bool,
-    /// What it is about.
-    pub verb: PolicyVerb,
-    /// Patterns of capabilities, topics or slots, as the verb has it. Never empty.
-    pub names: Vec<Spanned<String>>,
-    /// Patterns of agents. Never empty.
-    pub from: Vec<Spanned<String>>,
-}
-
-/// What a policy rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PolicyVerb {
-    /// Calling capabilities.
-    Call,
-    /// Calling capabilities that are for administrators.
-    Admin,
-    /// Publishing on topics.
-    Publish,
-    /// Subscribing to topics.
-    Subscribe,
-    /// Reading slots.
-    ReadSlot,
-    /// Writing slots.
-    WriteSlot,
-}
-
-/// A value and where it stands. Two are equal if their values are: a line more above changes nothing.
-#[derive(Clone, Debug, Eq)]
-#[non_exhaustive]
-pub struct Spanned<T> {
-    /// The value.
-    pub value: T,
-    /// Where it stands.
-    pub at: Position,
-}
-
-impl<T: PartialEq> PartialEq for Spanned<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
     }
 }
 

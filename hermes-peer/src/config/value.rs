@@ -1,16 +1,12 @@
 //! Values as they are written: durations, sizes, secrets. What cannot be kept exactly is refused, never rounded.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use hermes_peer_proto::security::Token;
+
 /// Longest duration that is taken: more is a slip of the keyboard, and timers stay far from overflow.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Shortest token in bytes: less can be guessed.
-pub(super) const MIN_TOKEN: usize = 16;
-/// Longest token in bytes: a longer file is some other file.
-pub(super) const MAX_TOKEN: usize = 4096;
-
 const DURATION_FORMS: &str =
     "write a number and its unit, one of ms, s, m, h, d, such as `20s`, `500ms`, `1h30m` or `1.5s`";
 const SIZE_FORMS: &str =
@@ -52,60 +48,26 @@ impl Refused {
     }
 }
 
-/// A shared secret. It prints nothing and is compared by whoever proves something with it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The secret itself, for the one who keys a proof with it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-/// Reads a token as it stands in a file, in the environment or in the configuration: taken to the byte, so blanks at
-/// either end and control characters are refused instead of guessed about.
-pub(super) fn token(text: &str) -> Result<Secret, Refused> {
-    let count = text.len();
-    if text.trim().is_empty() {
+/// Reads a token as it stands in a file, in the environment or in the configuration. Blanks at either end and control
+/// characters are refused instead of guessed about: the other side would have to make the same guess.
+pub(super) fn token(bytes: &[u8]) -> Result<Token, Refused> {
+    let token = Token::parse(bytes).map_err(|error| Refused::new(format!("is refused: {error}"), ""))?;
+    let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(Refused::new(
-            "is an empty token",
+            "is no UTF-8 text",
             "make one with `openssl rand -hex 32`",
         ));
-    }
-    if count < MIN_TOKEN {
-        return Err(Refused::new(
-            format!("is a token of {count} bytes, and {MIN_TOKEN} is the least"),
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
-    if count > MAX_TOKEN {
-        return Err(Refused::new(
-            format!("is a token of {count} bytes, and {MAX_TOKEN} is the most"),
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
     if text.trim() != text || text.contains(char::is_control) {
         return Err(Refused::new(
             "is a token with a blank at an end or a control character in it",
             "take it out, here and on the other nodes: a token is compared to the byte",
         ));
     }
-    Ok(Secret(text.to_owned()))
-}
-
-/// Takes away what editors and `echo` add to a token file: a byte-order mark and one line end.
-pub(super) fn strip_file_dressing(text: &str) -> &str {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    text.strip_suffix("\r\n")
-        .or_else(|| text.strip_suffix('\n'))
-        .unwrap_or(text)
+    Ok(token)
 }
 
 /// Reads a duration within bounds; nothing else than the exact value is given.

@@ -82,7 +82,7 @@ fn the_example_loads_with_every_key_live() {
         "certs/token",
         "certs/token.old",
     ] {
-        fs::write(folder.path().join(name), "0123456789abcdef\n").unwrap();
+        fs::write(folder.path().join(name), format!("{name}-0123456789\n")).unwrap();
         restrict(&folder.path().join(name));
     }
     let auths: Vec<_> = text.match_indices("\nauth:").map(|(at, _)| at).collect();

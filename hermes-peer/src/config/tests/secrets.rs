@@ -1,12 +1,17 @@
 //! Tokens: from the environment, from files, and never in a message.
 
+use hermes_peer_proto::security::Token;
+
 use super::*;
 
 const TOKEN: &str = "abc:def=ghi/+jkl ${X} {y} $z";
 
-fn tokens_of(config: &Config) -> Vec<&str> {
+/// Whether the file has exactly these tokens, in this order.
+fn has_tokens(config: &Config, expected: &[&str]) -> bool {
     match &config.auth {
-        Some(AuthConfig::Token { tokens }) => tokens.iter().map(|token| token.expose()).collect(),
+        Some(AuthConfig::Token { tokens }) => tokens.ids().eq(expected
+            .iter()
+            .map(|token| Token::parse(token.as_bytes()).unwrap().id())),
         other => panic!("{other:?}"),
     }
 }
@@ -44,7 +49,7 @@ fn a_variable_that_gives_no_secret_is_refused_by_its_name() {
         (
             "${HERMES_FIELD_TOKEN}",
             Some("short"),
-            "the environment variable `HERMES_FIELD_TOKEN` is a token of 5 bytes",
+            "the environment variable `HERMES_FIELD_TOKEN` is refused: the token has 5 bytes",
         ),
     ] {
         for (text, place) in [
@@ -84,7 +89,7 @@ fn a_variable_is_taken_as_it_is_and_never_expanded_again() {
         "auth:\n  mode: token\n  token: ${T}\n",
     ] {
         let config = parse_in(text, folder.path(), &[("T", TOKEN), ("X", "never")]).unwrap();
-        assert_eq!(tokens_of(&config), [TOKEN]);
+        assert!(has_tokens(&config, &[TOKEN]));
         assert_eq!(config.warnings(), []);
     }
 }
@@ -124,23 +129,21 @@ fn a_token_file_ends_in_one_line_end_at_most() {
         "\u{feff}0123456789abcdef\n",
     ] {
         let config = read(content.as_bytes()).unwrap();
-        assert_eq!(tokens_of(&config), [token], "{content:?}");
+        assert!(has_tokens(&config, &[token]), "{content:?}");
         assert_eq!(config.warnings(), []);
     }
     let longest = "k".repeat(4096);
-    assert_eq!(
-        tokens_of(&read(format!("\u{feff}{longest}\r\n").as_bytes()).unwrap()),
-        [longest.as_str()]
-    );
+    let config = read(format!("\u{feff}{longest}\r\n").as_bytes()).unwrap();
+    assert!(has_tokens(&config, &[&longest]));
     for (content, piece) in [
-        (&b""[..], "is an empty token"),
-        (b"\n", "is an empty token"),
-        (b"abc\n", "is a token of 3 bytes, and 16 is the least"),
+        (&b""[..], "the token is empty"),
+        (b"\n", "the token is empty"),
+        (b"abc\n", "the token has 3 bytes, at least 16"),
         (b" 0123456789abcdef", "a blank at an end"),
         (b"0123456789abcdef\n\n", "a blank at an end"),
         (b"0123456789\nabcdef", "control character"),
-        (&[b'k'; 4097], "and 4096 is the most"),
-        (&[b'k'; 65536], "and 4096 is the most"),
+        (&[b'k'; 4097], "at most 4096"),
+        (&[b'k'; 65536], "at most 4096"),
         (b"0123456789abcdef\xff", "is no UTF-8"),
     ] {
         let printed = read(content).unwrap_err().to_string();
@@ -162,11 +165,15 @@ fn several_tokens_are_valid_at_once() {
     let text = "auth: { mode: token, token: ${A}, tokens: [${B}], token_files: [one, two] }";
     let env = [("A", "a-0123456789abcdef"), ("B", "b-0123456789abcdef")];
     let config = parse_in(text, folder.path(), &env).unwrap();
-    let ids: Vec<_> = tokens_of(&config)
-        .iter()
-        .map(|token| token.split('-').next().unwrap())
-        .collect();
-    assert_eq!(ids, ["a", "b", "one", "two"]);
+    let expected = [
+        "a-0123456789abcdef",
+        "b-0123456789abcdef",
+        "one-0123456789abcdef",
+        "two-0123456789abcdef",
+    ];
+    assert!(has_tokens(&config, &expected));
+    let twice = "auth: { mode: token, tokens: [0123456789abcdef, 0123456789abcdef] }";
+    assert_refused(twice, &["f.yaml:1:7: auth: token", "is given twice"]);
     assert_refused("auth: { mode: token }", &["f.yaml:1:7: auth: there is no token"]);
     assert_refused(
         "auth: { mode: token, tokens: [] }",
