@@ -83,7 +83,8 @@ fn a_floor_imports_only_what_its_row_names() {
             let module = module_path(file.strip_prefix(&src).unwrap());
             let shown = file.strip_prefix(root).unwrap().display().to_string();
             broken.extend(
-                edges_broken(table, &module, &text).map(|(line, why)| format!("{shown}:{line}: {why}")),
+                edges_broken(table, &module, &text, is_for_tests(&file))
+                    .map(|(line, why)| format!("{shown}:{line}: {why}")),
             );
         }
     }
@@ -105,7 +106,7 @@ fn the_table_has_no_ring() {
 fn each_kind_of_broken_edge_is_named() {
     let of = |module: &[&str], text: &str| -> Vec<_> {
         let module: Vec<_> = module.iter().map(|name| (*name).to_owned()).collect();
-        edges_broken(PEER, &module, text).collect()
+        edges_broken(PEER, &module, text, false).collect()
     };
     for (line, part) in [
         ("use crate::mesh::Route;", "`link` may not import `mesh`"),
@@ -135,7 +136,7 @@ fn each_kind_of_broken_edge_is_named() {
     assert_eq!(
         of(
             &["link", "driver"],
-            "use super::command::X;\n#[cfg(test)]\nuse super::LinkHandle;"
+            "use super::command::X;\n#[cfg(test)]\nmod tests {\nuse super::LinkHandle;\n}"
         ),
         [],
         "tests may use what the folder shows"
@@ -148,6 +149,7 @@ fn edges_broken<'a>(
     table: &'a [Row],
     module: &'a [String],
     text: &'a str,
+    is_for_tests: bool,
 ) -> impl Iterator<Item = (usize, String)> + 'a {
     let row = module
         .first()
@@ -158,18 +160,40 @@ fn edges_broken<'a>(
     };
     // The crate's root shows what all floors have.
     let known = row.and_then(|(_, row)| row);
-    let tests_from = text.lines().position(|line| line.trim() == "#[cfg(test)]");
+    let tests_from = if is_for_tests { Some(0) } else { inline_tests(text) };
     let lines = known.into_iter().flat_map(move |row| {
         text.lines().enumerate().flat_map(move |(index, line)| {
-            let in_tests = tests_from.is_some_and(|from| index > from);
-            let why = check_line(row, module, line, in_tests);
+            let in_tests = tests_from.is_some_and(|from| index >= from);
+            // An inline module is one step further from the root than its file.
+            let depth = module.len() + usize::from(in_tests && !is_for_tests);
+            let why = check_line(row, depth, line, in_tests);
             why.into_iter().map(move |why| (index + 1, why))
         })
     });
     unknown.into_iter().chain(lines)
 }
 
-fn check_line((name, allowed): &Row, module: &[String], line: &str, in_tests: bool) -> Vec<String> {
+/// The line at which the inline test module begins.
+fn inline_tests(text: &str) -> Option<usize> {
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let begins =
+        |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{');
+    lines.windows(2).position(begins)
+}
+
+/// Whether the folder's `mod.rs` declares this file for tests only.
+fn is_for_tests(file: &Path) -> bool {
+    let folder = std::fs::read_to_string(file.with_file_name("mod.rs")).unwrap_or_default();
+    let declaration = format!("mod {};", file.file_stem().unwrap().to_string_lossy());
+    let lines: Vec<_> = folder.lines().map(str::trim).collect();
+    let declares = |pair: &[&str]| {
+        (pair[0] == "#[cfg(test)]" || pair[0] == "#[cfg(any(test, feature = \"testing\"))]")
+            && pair[1].ends_with(&declaration)
+    };
+    lines.windows(2).any(declares)
+}
+
+fn check_line((name, allowed): &Row, depth: usize, line: &str, in_tests: bool) -> Vec<String> {
     let mut broken = Vec::new();
     if line.trim_start().starts_with("//") {
         return broken;
@@ -192,11 +216,10 @@ fn check_line((name, allowed): &Row, module: &[String], line: &str, in_tests: bo
     }
     for next in after(line, "super::").filter(|next| !next.starts_with("super::")) {
         let ups = line[..line.len() - next.len()].matches("super::").count();
-        if ups >= module.len() + usize::from(in_tests) {
+        if ups >= depth {
             broken.push(format!("reaches the crate's root by `super`: {}", line.trim()));
         } else if ups == 1
             && !in_tests
-            && module.last().is_some_and(|last| last != "tests")
             && !TRAITS_IN_MOD.contains(name)
             && next.starts_with(char::is_uppercase)
         {
