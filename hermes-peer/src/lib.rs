@@ -1,1 +1,3 @@
 //! Placeholder.
+mod discovery;
+mod transport;
