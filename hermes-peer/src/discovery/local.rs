@@ -8,7 +8,6 @@
 //!
 //! A record whose lock nobody holds is left over from a node that died, and is removed by whoever meets it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::fs::TryLockError;
@@ -18,21 +17,13 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityName;
 use hermes_peer_proto::wire::Epoch;
 use hermes_peer_proto::wire::NodeId;
 use serde::Deserialize;
 use serde::Serialize;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use crate::discovery::Change;
-use crate::discovery::Sighting;
-use crate::discovery::Source;
-use crate::discovery::SourceKind;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::private;
 
@@ -42,8 +33,6 @@ const MAX_RECORD: u64 = 64 * 1024;
 const MAX_RECORDS: usize = 1000;
 /// Entries of the folder that are looked at, records or not.
 const MAX_ENTRIES: usize = 10 * MAX_RECORDS;
-/// How often the folder is looked at. Who comes looks at once and dials, so that this is for those already there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Tries to get the folder's own lock, which is held for a few milliseconds at a time, and the pause between two of them:
 /// a second in all, after which somebody holds it who was stopped by a debugger.
 const TRIES: usize = 200;
@@ -327,91 +316,6 @@ fn temporary_folder() -> PathBuf {
         return Path::new("/tmp").join(format!("hermes-peer-{uid}"));
     }
     std::env::temp_dir().join("hermes-peer")
-}
-
-/// Watches the folder and reports who comes, changes and goes.
-#[derive(Debug)]
-pub(crate) struct Local {
-    folder: LocalFolder,
-    own: NodeId,
-}
-
-impl Local {
-    /// Reports everybody but the node itself.
-    pub(crate) fn new(folder: LocalFolder, own: NodeId) -> Self {
-        Self { folder, own }
-    }
-
-    async fn look(&self) -> Option<HashMap<NodeId, Sighting>> {
-        let folder = self.folder.clone();
-        let records = match tokio::task::spawn_blocking(move || folder.scan()).await.ok()? {
-            Ok(records) => records,
-            Err(error) => {
-                tracing::debug!(%error, "no look at the nodes of this machine");
-                return None;
-            }
-        };
-        let others = records.into_iter().filter(|record| record.node_id != self.own);
-        Some(
-            others
-                .map(|record| (record.node_id.clone(), sighting(record)))
-                .collect(),
-        )
-    }
-}
-
-fn sighting(record: NodeRecord) -> Sighting {
-    Sighting {
-        node: record.node_id,
-        agent: Some(record.agent),
-        endpoints: vec![record.endpoint],
-        capabilities: record.capabilities,
-        source: SourceKind::Local,
-        seen: Instant::now(),
-        expires: None,
-    }
-}
-
-/// What is different, and what is known from then on.
-fn changes(known: &mut HashMap<NodeId, Sighting>, found: HashMap<NodeId, Sighting>) -> Vec<Change> {
-    let gone = known
-        .keys()
-        .filter(|node| !found.contains_key(*node))
-        .cloned()
-        .map(Change::Gone);
-    let new = found
-        .values()
-        .filter(|new| known.get(&new.node).is_none_or(|old| !old.says_the_same_as(new)));
-    let changes = gone.chain(new.cloned().map(Change::Seen)).collect();
-    *known = found;
-    changes
-}
-
-impl Source for Local {
-    fn kind(&self) -> SourceKind {
-        SourceKind::Local
-    }
-
-    fn run(self: Box<Self>, sender: mpsc::Sender<Change>) -> BoxFuture<'static, ()> {
-        async move {
-            let mut known = HashMap::new();
-            let mut ticks = tokio::time::interval(LOOK_EVERY);
-            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    _ = ticks.tick() => {}
-                    () = sender.closed() => return,
-                }
-                let Some(found) = self.look().await else { continue };
-                for change in changes(&mut known, found) {
-                    if sender.send(change).await.is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-        .boxed()
-    }
 }
 
 #[cfg(test)]

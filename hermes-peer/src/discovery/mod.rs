@@ -4,6 +4,7 @@
 
 pub(crate) mod fixed;
 pub(crate) mod local;
+pub(crate) mod watch;
 
 use futures_util::future::BoxFuture;
 use hermes_peer_proto::wire::AgentUri;

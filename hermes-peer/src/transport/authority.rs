@@ -9,11 +9,12 @@
 //!
 //! Keys are ECDSA on P-256: every TLS library, hardware module and FIPS profile takes it, which cannot be said of Ed25519.
 
-mod home;
+pub(crate) mod error;
+pub(crate) mod files;
+mod revocation;
+pub(crate) mod validity;
 
 use std::fmt;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,102 +32,23 @@ use rcgen::SanType;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::UnixTime;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::CertificateRevocationList;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::prelude::X509Certificate;
 
+use crate::transport::authority::error::AuthorityError;
+use crate::transport::authority::revocation::RevocationList;
+use crate::transport::authority::validity::BACKDATED;
+use crate::transport::authority::validity::CA_VALIDITY;
+use crate::transport::authority::validity::LAST_DAY;
+use crate::transport::authority::validity::MAX_VALIDITY;
 use crate::transport::facts::CertificateFacts;
-use crate::transport::facts::Rough;
 use crate::transport::facts::agent_of;
 use crate::transport::facts::hex;
 use crate::transport::facts::time;
-use crate::transport::pem::PemError;
 use crate::transport::pem::PemFile;
 use crate::transport::pem::Wanted;
-use crate::transport::private;
 use crate::transport::tls::check::AnyUse;
 use crate::transport::tls::check::PeerCheck;
-
-pub(crate) use crate::transport::authority::home::development_authority;
-
-/// How long a certificate is valid if nothing else is said: renewed each quarter, it is renewed by habit.
-pub const DEFAULT_VALIDITY: Duration = Duration::from_secs(90 * DAY);
-/// The longest that a certificate can be valid: the bound that browsers set for what people forget to renew.
-pub const MAX_VALIDITY: Duration = Duration::from_secs(825 * DAY);
-
-const DAY: u64 = 24 * 60 * 60;
-/// Certificates begin this long ago: a peer whose clock is a little behind accepts a new one at once.
-const BACKDATED: Duration = Duration::from_secs(5 * 60);
-/// How long the authority's own certificate is valid.
-const CA_VALIDITY: Duration = Duration::from_secs(3650 * DAY);
-/// The end of 2049: from 2050 on X.509 writes dates in another form, which some readers still get wrong.
-const LAST_DAY: Duration = Duration::from_secs(2_524_607_999);
-/// How long a revocation list is fresh: reported from then on, never a reason to stop.
-const LIST_VALIDITY: Duration = Duration::from_secs(30 * DAY);
-/// Revoked certificates in one list at most, so that the list stays within what is read from a file.
-const MAX_REVOKED: usize = 10_000;
-
-/// Why an authority cannot do what it is asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AuthorityError {
-    /// There is one already, and it is never overwritten.
-    #[error("{} is there already; an authority is never overwritten: use it, or name another folder", path.display())]
-    Exists {
-        /// The file that is in the way.
-        path: PathBuf,
-    },
-    /// A file cannot be made or changed.
-    #[error("{} cannot be written: {why}", path.display())]
-    Unwritable {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        why: io::Error,
-    },
-    /// A file of the authority does not hold what it should.
-    #[error(transparent)]
-    Pem(#[from] PemError),
-    /// The files are of another program, or not a pair.
-    #[error("{} is no authority made by Hermes: {why}; make one with `hermes-peer certs init`", path.display())]
-    NotOurs {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A validity that no certificate gets.
-    #[error("a certificate cannot be valid for {}; from 1 minute to {} days, {} by default", Rough(*given), MAX_VALIDITY.as_secs() / DAY, DEFAULT_VALIDITY.as_secs() / DAY)]
-    Validity {
-        /// What was asked for.
-        given: Duration,
-    },
-    /// A certificate that this authority did not issue, or that lacks an agent or a node.
-    #[error("{} cannot be renewed: {why}; issue a new one with `hermes-peer certs issue`", path.display())]
-    NotRenewable {
-        /// The certificate's file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// No serial number.
-    #[error(
-        "`{given}` is no serial number: 1 to 40 hexadecimal digits, as `hermes-peer certs show` prints them"
-    )]
-    Serial {
-        /// What was given.
-        given: String,
-    },
-    /// The list is full.
-    #[error("the revocation list is full ({MAX_REVOKED} certificates); make a new authority")]
-    ListFull,
-    /// The data folder of this user is not known.
-    #[error("there is no home folder to keep the development authority in; set HERMES_PEER_HOME")]
-    NoHome,
-    /// The cryptographic library refused.
-    #[error("no certificate can be made: {0}")]
-    Crypto(#[from] rcgen::Error),
-}
 
 /// A certificate authority in a folder.
 pub struct Authority {
@@ -136,10 +58,7 @@ pub struct Authority {
 }
 
 /// A new certificate and its key, as PEM text.
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "a certificate and a key is all there is"
-)]
+#[non_exhaustive]
 pub struct IssuedPem {
     /// The certificate.
     pub cert: String,
@@ -154,7 +73,7 @@ impl Authority {
     ///
     /// If there is one already, or files cannot be made.
     pub fn create(folder: &Path) -> Result<Self, AuthorityError> {
-        let _lock = lock(folder)?;
+        let _lock = files::lock(folder)?;
         for path in [folder.join("ca.key"), folder.join("ca.pem")] {
             if path.exists() {
                 return Err(AuthorityError::Exists { path });
@@ -200,10 +119,10 @@ impl Authority {
 
     /// Makes the files, under the lock. The certificate comes last: where it is, all is, and where a process was killed
     /// before, the next one goes on with the same key.
-    fn make(folder: &Path) -> Result<Self, AuthorityError> {
+    pub(crate) fn make(folder: &Path) -> Result<Self, AuthorityError> {
         let key_path = folder.join("ca.key");
         if !key_path.exists() {
-            create(&key_path, &new_key()?.serialize_pem())?;
+            files::create(&key_path, &new_key()?.serialize_pem())?;
         }
         let key = KeyPair::try_from(&PemFile::read(&key_path, Wanted::Key).key()?.key)?;
         let params = ca_params(&ca_name(&key), SystemTime::now() - BACKDATED);
@@ -213,8 +132,8 @@ impl Authority {
             certificate: certificate.der().clone(),
             issuer: Issuer::new(params, key),
         };
-        made.write_list(Vec::new(), 1)?;
-        create(&made.ca_path(), &certificate.pem())?;
+        RevocationList::default().write(&made.crl_path(), &made.issuer)?;
+        files::create(&made.ca_path(), &certificate.pem())?;
         Ok(made)
     }
 
@@ -233,7 +152,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// Issues a certificate for a node of an agent, valid from 5 minutes ago, [`DEFAULT_VALIDITY`] by convention, and
+    /// Issues a certificate for a node of an agent, valid from 5 minutes ago, [`DEFAULT_VALIDITY`](validity::DEFAULT_VALIDITY) by convention, and
     /// never longer than the authority's own.
     ///
     /// # Errors
@@ -326,28 +245,28 @@ impl Authority {
     ///
     /// If that is no serial number, or the list cannot be read or written.
     pub fn revoke(&self, serial: &str) -> Result<bool, AuthorityError> {
-        let serial = parse_serial(serial)?;
-        let _lock = lock(&self.folder)?;
-        let (mut revoked, number) = self.read_list()?;
-        if revoked.iter().any(|(other, _)| *other == serial) {
+        let _lock = files::lock(&self.folder)?;
+        let mut list = RevocationList::read(&self.crl_path())?;
+        if list.has(serial) {
             return Ok(false);
         }
-        if revoked.len() >= MAX_REVOKED {
-            return Err(AuthorityError::ListFull);
-        }
-        revoked.push((serial, SystemTime::now()));
-        self.write_list(revoked, number + 1).map(|()| true)
+        list.add(serial)?;
+        list.write(&self.crl_path(), &self.issuer).map(|()| true)
     }
 
-    /// Signs the list anew, so that it is fresh for another 30 days.
+    /// Signs the list anew if it ends within 15 days, so that it is fresh for another 30.
     ///
     /// # Errors
     ///
     /// If the list cannot be read or written.
     pub fn refresh_list(&self) -> Result<(), AuthorityError> {
-        let _lock = lock(&self.folder)?;
-        let (revoked, number) = self.read_list()?;
-        self.write_list(revoked, number + 1)
+        let _lock = files::lock(&self.folder)?;
+        let list = RevocationList::read(&self.crl_path())?;
+        if list.is_old() {
+            list.write(&self.crl_path(), &self.issuer)
+        } else {
+            Ok(())
+        }
     }
 
     /// What the certificate in a file says, and whether this authority revoked it.
@@ -373,51 +292,9 @@ impl Authority {
             return Ok(None);
         };
         if own.is_some_and(|own| own == facts.issuer) {
-            let serial = parse_serial(&facts.serial)?;
-            facts.is_revoked = self.read_list()?.0.iter().any(|(revoked, _)| *revoked == serial);
+            facts.is_revoked = RevocationList::read(&self.crl_path())?.has(&facts.serial);
         }
         Ok(Some(facts))
-    }
-
-    /// Serial numbers and when they were revoked, and the list's own number.
-    fn read_list(&self) -> Result<(Vec<(Vec<u8>, SystemTime)>, u64), AuthorityError> {
-        let path = self.crl_path();
-        let list = PemFile::read(&path, Wanted::RevocationList)
-            .revocation_lists()?
-            .remove(0);
-        let damaged = || AuthorityError::NotOurs {
-            path: path.clone(),
-            why: "the list is damaged".to_owned(),
-        };
-        let (_, list) = CertificateRevocationList::from_der(&list).map_err(|_| damaged())?;
-        let number = list
-            .crl_number()
-            .and_then(|number| u64::try_from(number).ok())
-            .ok_or_else(damaged)?;
-        let revoked = list
-            .iter_revoked_certificates()
-            .map(|one| parse_serial(&hex(one.raw_serial())).map(|serial| (serial, time(one.revocation_date))))
-            .collect::<Result<_, _>>()?;
-        Ok((revoked, number))
-    }
-
-    fn write_list(&self, revoked: Vec<(Vec<u8>, SystemTime)>, number: u64) -> Result<(), AuthorityError> {
-        let now = SystemTime::now();
-        let revoked = revoked.into_iter().map(|(serial, at)| rcgen::RevokedCertParams {
-            serial_number: rcgen::SerialNumber::from_slice(&serial),
-            revocation_time: at.into(),
-            reason_code: None,
-            invalidity_date: None,
-        });
-        let params = rcgen::CertificateRevocationListParams {
-            this_update: (now - BACKDATED).into(),
-            next_update: (now + LIST_VALIDITY).into(),
-            crl_number: number.into(),
-            issuing_distribution_point: None,
-            revoked_certs: revoked.collect(),
-            key_identifier_method: rcgen::KeyIdMethod::Sha256,
-        };
-        replace(&self.crl_path(), &params.signed_by(&self.issuer)?.pem()?)
     }
 }
 
@@ -433,8 +310,8 @@ impl IssuedPem {
                 path: path.to_owned(),
             });
         }
-        create(key, &self.key)?;
-        create(cert, &self.cert)
+        files::create(key, &self.key)?;
+        files::create(cert, &self.cert)
     }
 
     /// Replaces the files of the certificate that this one renews. A node that sees one of them changed waits for the other.
@@ -443,8 +320,8 @@ impl IssuedPem {
     ///
     /// If a file cannot be written.
     pub fn replace(&self, cert: &Path, key: &Path) -> Result<(), AuthorityError> {
-        replace(key, &self.key)?;
-        replace(cert, &self.cert)
+        files::replace(key, &self.key)?;
+        files::replace(cert, &self.cert)
     }
 }
 
@@ -470,57 +347,6 @@ fn ca_params(name: &str, not_before: SystemTime) -> CertificateParams {
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
-}
-
-/// A serial number's bytes without leading zeros, so that the same number is the same bytes.
-fn parse_serial(given: &str) -> Result<Vec<u8>, AuthorityError> {
-    let digits: String = given.trim().chars().filter(|c| *c != ':').collect();
-    let refused = || AuthorityError::Serial {
-        given: given.chars().take(80).flat_map(char::escape_debug).collect(),
-    };
-    let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
-    let digits = digits.trim_start_matches('0');
-    // 20 bytes are the most that X.509 allows.
-    if !is_hex || digits.is_empty() || digits.len() > 40 {
-        return Err(refused());
-    }
-    let even = format!("{}{digits}", if digits.len() % 2 == 0 { "" } else { "0" });
-    (0..even.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&even[at..at + 2], 16).map_err(|_| refused()))
-        .collect()
-}
-
-/// Only one process at a time makes or changes the files of a folder. Given back when the file is closed.
-fn lock(folder: &Path) -> Result<fs::File, AuthorityError> {
-    let unwritable = |path: &Path, why| AuthorityError::Unwritable {
-        path: path.to_owned(),
-        why,
-    };
-    private::make_folder(folder).map_err(|why| unwritable(folder, why))?;
-    let path = folder.join("ca.lock");
-    let file = private::open_lock(&path).map_err(|why| unwritable(&path, why))?;
-    file.lock().map_err(|why| unwritable(&path, why))?;
-    Ok(file)
-}
-
-fn create(path: &Path, text: &str) -> Result<(), AuthorityError> {
-    private::create(path, text.as_bytes()).map_err(|why| match why.kind() {
-        io::ErrorKind::AlreadyExists => AuthorityError::Exists {
-            path: path.to_owned(),
-        },
-        _ => AuthorityError::Unwritable {
-            path: path.to_owned(),
-            why,
-        },
-    })
-}
-
-fn replace(path: &Path, text: &str) -> Result<(), AuthorityError> {
-    private::replace(path, text.as_bytes()).map_err(|why| AuthorityError::Unwritable {
-        path: path.to_owned(),
-        why,
-    })
 }
 
 impl fmt::Debug for Authority {

@@ -28,6 +28,9 @@ const UNDER_WAY: usize = 256 * 1024;
 /// Connections that wait to be accepted, as for a socket.
 const BACKLOG: usize = 64;
 
+/// A connection that somebody dialled, and their name.
+type Dialled = (Box<dyn ByteStream>, String);
+
 /// Two ends of a pipe.
 pub(crate) fn pair() -> (Box<dyn ByteStream>, Box<dyn ByteStream>) {
     let (one, other) = tokio::io::duplex(PIPE);
@@ -43,7 +46,7 @@ pub struct MemoryNetwork {
 
 struct Shared {
     random: u64,
-    listeners: HashMap<String, mpsc::Sender<(Box<dyn ByteStream>, String)>>,
+    listeners: HashMap<String, mpsc::Sender<Dialled>>,
     paths: HashMap<(String, String), watch::Sender<Path>>,
 }
 
@@ -59,12 +62,12 @@ struct Path {
 /// Connections that others dialled, each with the name of who did.
 #[derive(Debug)]
 pub(crate) struct MemoryListener {
-    incoming: mpsc::Receiver<(Box<dyn ByteStream>, String)>,
+    incoming: mpsc::Receiver<Dialled>,
 }
 
 impl MemoryListener {
     /// The next connection; none when the network is gone.
-    pub(crate) async fn accept(&mut self) -> Option<(Box<dyn ByteStream>, String)> {
+    pub(crate) async fn accept(&mut self) -> Option<Dialled> {
         self.incoming.recv().await
     }
 }

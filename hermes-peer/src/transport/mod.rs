@@ -12,6 +12,7 @@
 pub(crate) mod authority;
 pub(crate) mod endpoint;
 pub(crate) mod facts;
+pub(crate) mod home;
 pub(crate) mod memory;
 pub(crate) mod pem;
 pub(crate) mod private;

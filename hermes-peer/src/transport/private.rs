@@ -128,7 +128,8 @@ pub(crate) fn open_lock(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -35,7 +35,7 @@ pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 /// Where a node's certificate, key and what it trusts are kept, all PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a configuration names these four files")]
+#[non_exhaustive]
 pub struct TlsFiles {
     /// The authorities whose certificates are accepted; several while the mesh moves from one to the next.
     pub ca: PathBuf,

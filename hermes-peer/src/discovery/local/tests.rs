@@ -162,27 +162,3 @@ fn the_runtime_folder_comes_from_the_environment() {
             .starts_with("/tmp/hermes-peer-")
     );
 }
-
-#[tokio::test(start_paused = true)]
-async fn comings_changes_and_goings_of_others_are_reported_once() {
-    let folder = Folder::new();
-    let _own = folder.local.announce(record("own")).unwrap();
-    let mut other = folder.local.announce(record("other")).unwrap();
-    let source = Box::new(Local::new(folder.local.clone(), "own".parse().unwrap()));
-    assert_eq!(source.kind(), SourceKind::Local);
-    let (sender, mut reports) = mpsc::channel(1);
-    let run = tokio::spawn(source.run(sender));
-    let Some(Change::Seen(seen)) = reports.recv().await else {
-        panic!("the other is there")
-    };
-    assert_eq!(
-        (seen.node.as_str(), seen.endpoints[0].to_string().as_str()),
-        ("other", "127.0.0.1:7501")
-    );
-    other.update(Vec::new()).unwrap();
-    assert!(matches!(reports.recv().await, Some(Change::Seen(seen)) if seen.capabilities.is_empty()));
-    drop(other);
-    assert!(matches!(reports.recv().await, Some(Change::Gone(node)) if node.as_str() == "other"));
-    drop(reports);
-    run.await.unwrap();
-}

@@ -76,7 +76,7 @@ fn processes_that_start_together_get_one_authority() {
             .args([
                 "--exact",
                 "--nocapture",
-                "transport::authority::home::tests::whoever_asks_gets_the_authority_of_the_folder",
+                "transport::home::tests::whoever_asks_gets_the_authority_of_the_folder",
             ])
             .env("HERMES_PEER_TEST_AUTHORITY", root.path().join("ca"))
             .stdout(std::process::Stdio::piped())

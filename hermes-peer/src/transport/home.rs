@@ -2,22 +2,11 @@
 
 use std::path::Path;
 use std::path::PathBuf;
-use std::time::Duration;
-use std::time::SystemTime;
-
-use x509_parser::prelude::CertificateRevocationList;
-use x509_parser::prelude::FromDer as _;
 
 use crate::transport::authority::Authority;
-use crate::transport::authority::AuthorityError;
-use crate::transport::authority::lock;
-use crate::transport::facts::time;
-use crate::transport::pem::PemFile;
-use crate::transport::pem::Wanted;
+use crate::transport::authority::error::AuthorityError;
+use crate::transport::authority::files;
 use crate::transport::private;
-
-/// A list that ends sooner is signed anew when the authority is used: nobody else would do it.
-const REFRESH_BEFORE: Duration = Duration::from_secs(15 * 24 * 60 * 60);
 
 /// The authority in this user's data folder, made at first use: `$HERMES_PEER_HOME/ca`, else
 /// `$XDG_DATA_HOME/hermes-peer/ca`, else `~/.local/share/hermes-peer/ca` (macOS `~/Library/Application Support`, Windows
@@ -52,7 +41,7 @@ fn data_folder(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>
 
 fn open_or_create(folder: &Path) -> Result<Authority, AuthorityError> {
     let authority = {
-        let _lock = lock(folder)?;
+        let _lock = files::lock(folder)?;
         private::check_folder(folder).map_err(|why| AuthorityError::Unwritable {
             path: folder.to_owned(),
             why,
@@ -63,16 +52,7 @@ fn open_or_create(folder: &Path) -> Result<Authority, AuthorityError> {
             Authority::make(folder)?
         }
     };
-    let list = PemFile::read(&authority.crl_path(), Wanted::RevocationList)
-        .revocation_lists()?
-        .remove(0);
-    let next = CertificateRevocationList::from_der(&list)
-        .ok()
-        .and_then(|(_, list)| list.next_update())
-        .map(time);
-    if next.is_some_and(|next| next < SystemTime::now() + REFRESH_BEFORE) {
-        authority.refresh_list()?;
-    }
+    authority.refresh_list()?;
     Ok(authority)
 }
 
