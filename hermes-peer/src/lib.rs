@@ -1,1 +1,5 @@
 //! Placeholder.
+
+mod mesh;
+
+pub use mesh::*;
