@@ -1,10 +1,12 @@
 //! The mesh's tables.
-#![expect(dead_code, reason = "used by the dispatcher")]
+#![cfg_attr(not(test), expect(dead_code, reason = "used by the dispatcher"))]
 
 pub(crate) mod admission;
+pub(crate) mod idempotency;
 pub(crate) mod session;
 pub(crate) mod slot;
 
 pub use admission::{HandlerLimits, Overloaded};
+pub use idempotency::{IdempotencyCounters, IdempotencySettings, KeyRefused};
 pub use session::{OpenRefused, SessionGone, SessionSettings};
 pub use slot::SlotRefused;
