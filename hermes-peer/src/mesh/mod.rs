@@ -3,10 +3,12 @@
 
 pub(crate) mod admission;
 pub(crate) mod idempotency;
+pub(crate) mod program;
 pub(crate) mod session;
 pub(crate) mod slot;
 
 pub use admission::{HandlerLimits, Overloaded};
 pub use idempotency::{IdempotencyCounters, IdempotencySettings, KeyRefused};
+pub use program::{Program, ProgramError};
 pub use session::{OpenRefused, SessionGone, SessionSettings};
 pub use slot::SlotRefused;
