@@ -2,11 +2,12 @@
 //!
 //! Each call starts the program anew, in a process group of its own. One task owns the process from start to end; it
 //! ends the whole group when the program has exited, when the time is over, when the call is cancelled, and when nobody
-//! wants the output any more: first with SIGTERM, [`GRACE`] later with SIGKILL. What a program leaves running in its
+//! wants the output any more: first with SIGTERM, half a second later with SIGKILL. What a program leaves running in its
 //! group ends with it; what has left the group (`setsid`) is on its own.
 
 mod child;
 mod error;
+mod lines;
 mod output;
 
 use std::ffi::OsStr;
@@ -21,23 +22,18 @@ use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::Trace;
 use tokio::process::Command;
-use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::error::ProgramError;
+pub(crate) use self::lines::ProgramLines;
 
 use self::child::Running;
 use self::child::Sink;
 
-/// From SIGTERM to SIGKILL: enough to write a file, too short to be noticed by who cancelled.
-const GRACE: Duration = Duration::from_millis(500);
 /// Longest output, and longest line of a streamed one, in bytes: the longest message that a node takes by default.
 const MAX_OUTPUT: usize = 64 * 1024 * 1024;
-/// Lines of a streamed output that wait for their reader. Past them the program's pipe fills and the program waits.
-const LINES_AHEAD: usize = 16;
-
 /// A command that serves a capability.
 ///
 /// The program inherits the node's environment, and gets `HERMES_CAPABILITY`, `HERMES_CALLER`, `HERMES_SESSION` (of a
@@ -75,42 +71,6 @@ pub(crate) enum ProgramOutput {
     Value(Bytes),
     /// JSON values, one a line, as they are printed.
     Lines(ProgramLines),
-}
-
-/// The output of a program that streams. Dropped, it ends the program.
-#[derive(Debug)]
-pub(crate) struct ProgramLines {
-    lines: mpsc::Receiver<Line>,
-    ended: bool,
-}
-
-/// One step of a streamed output.
-#[derive(Debug)]
-enum Line {
-    Value(Bytes),
-    /// The program is done: it has exited well, or this is why not.
-    End(Result<(), ProgramError>),
-}
-
-impl ProgramLines {
-    /// The next value; `None` when the program has exited well. An error is the last thing that comes.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, ProgramError>> {
-        if self.ended {
-            return None;
-        }
-        let line = self
-            .lines
-            .recv()
-            .await
-            .unwrap_or(Line::End(Err(ProgramError::Abandoned)));
-        match line {
-            Line::Value(value) => Some(Ok(value)),
-            Line::End(end) => {
-                self.ended = true;
-                end.err().map(Err)
-            }
-        }
-    }
 }
 
 impl Program {
@@ -243,9 +203,9 @@ impl Program {
         let running = Running::start(command, self.info.name.clone(), self.max_output)?;
         let deadline = limit.map(|limit| (Instant::now() + limit, limit));
         if self.info.streams {
-            let (sender, lines) = mpsc::channel(LINES_AHEAD);
+            let (sender, lines) = ProgramLines::channel();
             tokio::spawn(running.supervise(input, Sink::Lines(sender), deadline, call.cancelled));
-            return Ok(ProgramOutput::Lines(ProgramLines { lines, ended: false }));
+            return Ok(ProgramOutput::Lines(lines));
         }
         let (sender, value) = oneshot::channel();
         tokio::spawn(running.supervise(input, Sink::Value(sender), deadline, call.cancelled));

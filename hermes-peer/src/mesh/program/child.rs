@@ -18,11 +18,13 @@ use tokio::time::sleep_until;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::GRACE;
-use super::Line;
-use super::ProgramError;
+use super::error::ProgramError;
+use super::lines::Line;
 use super::output::Pipe;
 use super::output::one_value;
+
+/// From SIGTERM to SIGKILL: enough to write a file, too short to be noticed by who cancelled.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Who gets the output.
 pub(super) enum Sink {

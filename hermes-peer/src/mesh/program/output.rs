@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::Line;
-use super::ProgramError;
+use super::error::ProgramError;
+use super::lines::Line;
 
 /// How long a pipe is read after the program has exited. What it printed is there at once; only a process that has left
 /// the group can hold the pipe open, and nobody waits for that one.
