@@ -155,7 +155,8 @@ pub(crate) fn control() -> Value {
             Interest { pattern: "audit.**".parse().unwrap(), group: Some("writers".into()) },
         ],
     };
-    let go_away = |reason, last_stream, message: &str| GoAway { reason, last_stream, message: message.into() };
+    let go_away =
+        |reason, last_stream, message: &str| GoAway { reason, last_stream, message: message.into() };
     let beat = Heartbeat { epoch: Epoch(1_700_000_000_000_000), received: 300, token: 1, load: 40 };
     let advertise = Advertise { revision: 1, part: 0, parts: 1, capabilities: vec![capability()] };
     let nothing = Advertise { revision: 2, part: 0, parts: 1, capabilities: vec![] };
@@ -167,8 +168,20 @@ pub(crate) fn control() -> Value {
         statement(T::Ack, 0, "ack 300", "two bytes", &Ack { received: 300 }),
         statement(T::Ack, 0, "ack of the greatest count", "ten bytes", &Ack { received: u64::MAX }),
         statement(T::Window, 5, "window of a stream", "events is 0", &Window { limit: 524_288, events: 0 }),
-        statement(T::Window, 0, "window of the link", "both", &Window { limit: 8_388_608, events: 1_048_576 }),
-        statement(T::Cancel, 5, "cancel", "the opener's reason", &Cancel { code: ErrorCode::DeadlineExceeded }),
+        statement(
+            T::Window,
+            0,
+            "window of the link",
+            "both",
+            &Window { limit: 8_388_608, events: 1_048_576 },
+        ),
+        statement(
+            T::Cancel,
+            5,
+            "cancel",
+            "the opener's reason",
+            &Cancel { code: ErrorCode::DeadlineExceeded },
+        ),
         statement(T::Advertise, 0, "advertise", "every field of a capability", &advertise),
         statement(T::Advertise, 0, "advertise nothing", "one part without capabilities", &nothing),
         statement(T::Subscribe, 0, "subscribe", "a pattern alone, and one for a group", &subscribe),
@@ -202,7 +215,13 @@ pub(crate) fn control() -> Value {
         ("unknown reason", "variants end at 4", "GO_AWAY", &[5, 0, 0], &go_away),
         ("message is no text", "UTF-8 only", "GO_AWAY", &[0, 0, 1, 0xff], &go_away),
         ("presence 2", "an option begins with 0 or 1", "ERROR", &[10, 0, 0, 2, 0, 0], &error),
-        ("bad pattern", "names are checked when they are read", "SUBSCRIBE", &[1, 1, 2, b'*', b'x', 0], &subscribe),
+        (
+            "bad pattern",
+            "names are checked when they are read",
+            "SUBSCRIBE",
+            &[1, 1, 2, b'*', b'x', 0],
+            &subscribe,
+        ),
     ];
     for (name, shows, kind, payload, decode) in cases {
         let mut vector = bad(name, shows, payload, &decode(payload).unwrap_err());
@@ -289,13 +308,12 @@ pub(crate) fn envelopes() -> Value {
         assert_eq!(Envelope::decode(&out).as_ref(), Ok(envelope));
         out
     };
-    let good = |name: &str, shows: &str, envelope: &Envelope| {
-        json!({ "name": name, "shows": shows, "input": envelope_json(envelope), "hex": hex(&encoded(envelope)) })
-    };
+    let good = |name: &str, shows: &str, envelope: &Envelope| json!({ "name": name, "shows": shows, "input": envelope_json(envelope), "hex": hex(&encoded(envelope)) });
     let mut node = Envelope::default();
     node.target = Some(Target::Node("b-01".parse().unwrap()));
     let mut merge = Envelope::default();
-    let patch = SlotValue { name: "entities".parse().unwrap(), version: 2, merge: Merge::Merge, value: "{}".into() };
+    let patch =
+        SlotValue { name: "entities".parse().unwrap(), version: 2, merge: Merge::Merge, value: "{}".into() };
     merge.slots = vec![patch];
     let mut all = vec![
         good("empty", "no field, no byte", &Envelope::default()),

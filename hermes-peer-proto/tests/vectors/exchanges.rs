@@ -44,10 +44,12 @@ impl Talk {
 
     /// Carries over what one side has to say.
     fn carry(&mut self, from: usize) {
+        let mut bytes = BytesMut::new();
         let mut batch = Batch::default();
-        while self.links[from].poll_transmit(self.now, &mut batch) {}
-        let len = batch.len();
-        let mut bytes = BytesMut::from(&batch.copy_to_bytes(len)[..]);
+        while self.links[from].poll_transmit(self.now, &mut batch) {
+            let len = batch.len();
+            bytes.extend_from_slice(&batch.copy_to_bytes(len));
+        }
         let decoder = Decoder::new(2, 1 << 20);
         while let Some(frame) = decoder.decode(&mut bytes).unwrap() {
             if frame.message_type != MessageType::Heartbeat {
@@ -59,7 +61,15 @@ impl Talk {
         }
     }
 
-    fn send(&mut self, from: usize, stream: StreamId, kind: MessageType, envelope: &Envelope, body: &[u8], fin: bool) {
+    fn send(
+        &mut self,
+        from: usize,
+        stream: StreamId,
+        kind: MessageType,
+        envelope: &Envelope,
+        body: &[u8],
+        fin: bool,
+    ) {
         let head = encode_head(envelope, body.len()).unwrap();
         let message = Outgoing { head, body: Bytes::copy_from_slice(body) };
         self.links[from].send(stream, kind, message, fin).unwrap();
@@ -127,7 +137,11 @@ fn stream() -> Value {
     ];
     input.extend(items.map(|item| said("acceptor", MessageType::Stream, &none, item)));
     input.push(said("acceptor", MessageType::Response, &bytes, b""));
-    talk.vector("stream", "items in both directions; several in one frame; the explicit end of each half", input.into())
+    talk.vector(
+        "stream",
+        "items in both directions; several in one frame; the explicit end of each half",
+        input.into(),
+    )
 }
 
 fn error() -> Value {
@@ -163,7 +177,8 @@ fn chunked() -> Value {
         said("initiator", MessageType::Request, &call_envelope(), &body),
         said("acceptor", MessageType::Response, &none, b"1"),
     ]);
-    let shows = "a message cut at 256 bytes; the answer ends the stream, and the opener's empty FIN is still owed";
+    let shows =
+        "a message cut at 256 bytes; the answer ends the stream, and the opener's empty FIN is still owed";
     talk.vector("chunked", shows, input)
 }
 
