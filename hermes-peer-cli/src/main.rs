@@ -1,2 +1,52 @@
-//! Placeholder.
-fn main() {}
+//! The command `hermes-peer`.
+
+mod args;
+mod exit;
+mod frame;
+mod output;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap::Parser;
+
+use args::Args;
+use args::Verb;
+use exit::Failure;
+use output::Output;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(answer) => return exit::answer(&answer),
+    };
+    let mut out = Output::stdout();
+    let result = run(args.verb, &mut out);
+    // What was printed before a failure is printed first.
+    exit::report(out.flush().and(result))
+}
+
+fn run(verb: Verb, out: &mut Output) -> Result<(), Failure> {
+    match verb {
+        Verb::Frame(frame) => frame::run(&frame, out),
+        Verb::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), args::COMMAND, &mut text);
+            out.bytes(&text)
+        }
+        Verb::Man { dir: None } => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Args::command())
+                .render(&mut page)
+                .map_err(Failure::output)?;
+            out.bytes(&page)
+        }
+        Verb::Man { dir: Some(dir) } => {
+            let refused = |error: io::Error| {
+                Failure::usage(format!("cannot write man pages to {}: {error}", dir.display()))
+            };
+            clap_mangen::generate_to(Args::command(), &dir).map_err(refused)
+        }
+    }
+}

@@ -1,4 +1,10 @@
-//! Placeholder.
-#[expect(dead_code, unused_imports, reason = "the floors above come later")]
+//! A peer-to-peer mesh for agent processes.
+
+mod api;
+mod config;
+mod discovery;
+mod link;
+mod mesh;
+mod observe;
 mod schema;
-pub use schema::{JsonRefused, SchemaRefused, Violation, schema_of};
+mod transport;

@@ -18,7 +18,7 @@ const ID_LABEL: &[u8] = b"hermes-peer token id";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One shared secret.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     id: TokenId,
     secret: Secret<Vec<u8>>,
@@ -98,7 +98,7 @@ fn fingerprint(token: &[u8]) -> TokenId {
 }
 
 /// The tokens that are valid now. The first is the one that this node would rather use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSet(Vec<Token>);
 
 impl TokenSet {
