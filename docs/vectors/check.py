@@ -329,6 +329,13 @@ ENVELOPE = [
 ]
 
 
+# 12. Extra fields of events, by tag
+EVENT_FIELDS = {
+    1: Struct(single=Bool(), groups=List(Text())),
+    2: List(Struct(pattern=Text("topic pattern"), group=Option(Text()), lost=U64)),
+}
+
+
 def write_envelope(fields):
     if not fields:
         return b""
@@ -535,6 +542,9 @@ def check_exchanges():
                 ended.add(half)
         assert said == vector["input"], vector["name"]
         for message in said:
+            for field in message["envelope"].get("extra", []):
+                kind, data = EVENT_FIELDS[field["tag"]], bytes.fromhex(field["value"])
+                assert kind.write(read_whole(kind, data)) == data
             if message["type"] == "ERROR":
                 read_whole(PAYLOADS["ERROR"], bytes.fromhex(message["body"]))
 

@@ -14,7 +14,22 @@ use hermes_peer_proto::protocol::Link;
 use hermes_peer_proto::protocol::LinkSettings;
 use hermes_peer_proto::protocol::Outgoing;
 use hermes_peer_proto::protocol::Read;
-use hermes_peer_proto::wire::*;
+use hermes_peer_proto::wire::Batch;
+use hermes_peer_proto::wire::ContentType;
+use hermes_peer_proto::wire::Decoder;
+use hermes_peer_proto::wire::Envelope;
+use hermes_peer_proto::wire::Epoch;
+use hermes_peer_proto::wire::ErrorCode;
+use hermes_peer_proto::wire::Fault;
+use hermes_peer_proto::wire::Field;
+use hermes_peer_proto::wire::GoAwayReason;
+use hermes_peer_proto::wire::LinkId;
+use hermes_peer_proto::wire::MessageType;
+use hermes_peer_proto::wire::Payload;
+use hermes_peer_proto::wire::Side;
+use hermes_peer_proto::wire::StreamId;
+use hermes_peer_proto::wire::TopicPattern;
+use hermes_peer_proto::wire::encode_head;
 
 use super::bytes_of::call_envelope;
 use super::bytes_of::envelope_json;
@@ -184,23 +199,31 @@ fn chunked() -> Value {
 
 fn event() -> Value {
     let mut talk = Talk::new(32_753);
-    let about = |lagged| {
+    let field = |tag, value| Field { tag, mandatory: false, value };
+    let about = |key: &str| {
         envelope(|envelope| {
             envelope.topic = Some("ticket.created".parse().unwrap());
-            envelope.idempotency_key = Some("1".into());
-            envelope.lagged = lagged;
+            envelope.idempotency_key = Some(key.into());
         })
     };
-    for lagged in [0, 3] {
-        let head = encode_head(&about(lagged), QUESTION.len()).unwrap();
-        talk.links[1].publish(Outgoing { head, body: Bytes::from_static(QUESTION) }).unwrap();
+    let lost: (TopicPattern, Option<String>, u64) = ("ticket.*".parse().unwrap(), None, 3);
+    let lag = envelope(|envelope| {
+        envelope.lagged = 3;
+        envelope.extra = vec![field(2, postcard::to_stdvec(&vec![lost]).unwrap())];
+    });
+    let mut shared = about("5");
+    shared.extra = vec![field(1, postcard::to_stdvec(&(false, vec!["writers"])).unwrap())];
+    let said_in_order = [(about("1"), QUESTION), (lag, &[]), (shared, QUESTION)];
+    for (envelope, body) in &said_in_order {
+        let head = encode_head(envelope, body.len()).unwrap();
+        talk.links[1].publish(Outgoing { head, body: Bytes::from_static(body) }).unwrap();
     }
     talk.carry(1);
-    let input = json!([
-        said("acceptor", MessageType::Event, &about(0), QUESTION),
-        said("acceptor", MessageType::Event, &about(3), QUESTION),
-    ]);
-    talk.vector("event", "two events; three were lost between them", input)
+    let input = said_in_order
+        .iter()
+        .map(|(envelope, body)| said("acceptor", MessageType::Event, envelope, body))
+        .collect();
+    talk.vector("event", "an event, three lost, and one for a member of a group", input)
 }
 
 fn cancel() -> Value {

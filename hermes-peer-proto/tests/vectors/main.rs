@@ -2,15 +2,25 @@
 //!
 //! `UPDATE_VECTORS=1 cargo test -p hermes-peer-proto --test vectors` writes the files anew after a deliberate change.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 mod bytes_of;
 mod exchanges;
 mod handshakes;
+mod names;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+
+use hermes_peer_proto::protocol::limits::DEFAULT_ANNOUNCED;
+use hermes_peer_proto::protocol::limits::MAX_HANDSHAKE_PAYLOAD;
+use hermes_peer_proto::protocol::limits::MAX_PAYLOAD;
+use hermes_peer_proto::wire::ErrorCode;
+use hermes_peer_proto::wire::MessageType;
 
 fn docs() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs")
@@ -73,7 +83,7 @@ fn messages_are_what_the_code_produces() {
 
 #[test]
 fn names_are_judged_as_the_code_judges_them() {
-    hold("names.json", &bytes_of::names());
+    hold("names.json", &names::names());
 }
 
 #[test]
@@ -84,6 +94,64 @@ fn handshakes_are_what_the_code_produces() {
 #[test]
 fn exchanges_are_what_two_links_say() {
     hold("exchanges.json", &exchanges::exchanges());
+}
+
+/// Numbers in the document that the code knows better.
+#[test]
+fn the_documents_tables_are_those_of_the_code() {
+    let document = fs::read_to_string(docs().join("PROTOCOL.md")).unwrap();
+    for code in ErrorCode::ALL {
+        let retryable = if code.is_retryable() { "yes" } else { "no" };
+        let row = format!("| {} | {} | {retryable} | {} |", code.number(), code.name(), code.sentence());
+        assert!(document.contains(&row), "{row}");
+    }
+    for message_type in MessageType::ALL {
+        let kind = if message_type.is_data() { "data" } else { "control" };
+        let row = format!("| {} | {} | {kind} |", message_type.number(), message_type.name());
+        assert!(document.contains(&row), "{row}");
+    }
+    let grouped = |number: u32| {
+        let digits = number.to_string();
+        let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+        groups.join(",")
+    };
+    let announced = DEFAULT_ANNOUNCED;
+    for (name, number) in [
+        ("max_message", announced.max_message),
+        ("max_chunk", announced.max_chunk),
+        ("stream_window", announced.stream_window),
+        ("link_window", announced.link_window),
+        ("event_window", announced.event_window),
+        ("max_streams", announced.max_streams),
+        ("heartbeat_ms", announced.heartbeat_ms),
+    ] {
+        let row = format!("| {name} | u32 | {} |", grouped(number));
+        assert!(document.contains(&row), "{row}");
+    }
+    for number in [MAX_HANDSHAKE_PAYLOAD, MAX_PAYLOAD] {
+        assert!(document.contains(&format!("{} bytes", grouped(number))), "{number}");
+    }
+}
+
+/// A sentence is cited by its number, so no number stands twice, and none is cited that does not stand.
+#[test]
+fn each_number_of_the_document_leads_to_one_sentence() {
+    let document = fs::read_to_string(docs().join("PROTOCOL.md")).unwrap();
+    let number = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        text[..end].trim_end_matches('.').to_owned()
+    };
+    let mut sentences = BTreeSet::new();
+    for line in document.lines() {
+        if let Some(rest) = line.strip_prefix("- P-") {
+            assert!(sentences.insert(number(rest)), "P-{} stands twice", number(rest));
+        }
+    }
+    for (at, _) in document.match_indices("P-") {
+        let cited = number(&document[at + 2..]);
+        assert!(!cited.contains('.') || sentences.contains(&cited), "P-{cited} is cited");
+    }
+    assert!(sentences.len() > 100);
 }
 
 /// The document shows whole frames in blocks of hexadecimal, each under the name of its vector.
