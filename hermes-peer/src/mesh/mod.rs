@@ -1,5 +1,6 @@
 //! The mesh's tables.
 #![expect(dead_code, reason = "used by the dispatcher")]
+#![cfg_attr(not(test), expect(unused_imports, reason = "used by the dispatcher"))]
 
 pub(crate) mod admission;
 pub(crate) mod idempotency;

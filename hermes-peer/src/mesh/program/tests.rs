@@ -448,7 +448,7 @@ async fn a_program_that_is_missing_or_cannot_run_is_refused_at_start_and_at_each
         Err(ProgramError::NotExecutable { .. })
     ));
     assert!(matches!(
-        Program::new(own_path.info.clone(), [""; 0]),
+        Program::new(own_path.info, [""; 0]),
         Err(ProgramError::NoCommand)
     ));
     assert!(program(&["sh"]).check().unwrap().is_absolute());

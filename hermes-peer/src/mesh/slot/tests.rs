@@ -130,7 +130,7 @@ fn a_handler_sees_what_it_wrote_and_its_writes_build_on_each_other() {
         version: 7,
         ..write(7, Merge::Replace, "[1]")
     };
-    let mut view = SlotView::new(vec![travelled.clone()], &[], &[name("intent")]);
+    let mut view = SlotView::new(vec![travelled], &[], &[name("intent")]);
     view.set(&name("intent"), "2".into(), Merge::Append).unwrap();
     view.set(&name("intent"), "3".into(), Merge::Append).unwrap();
     assert_eq!(view.text(&name("intent")).unwrap(), Some("[1,2,3]"));

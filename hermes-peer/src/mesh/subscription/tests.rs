@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::StreamExt;
 use hermes_peer_proto::wire::Envelope;
 use hermes_peer_proto::wire::ErrorCode;
 use tokio::time::advance;
