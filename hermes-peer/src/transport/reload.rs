@@ -47,6 +47,40 @@ pub struct TlsFiles {
     pub crl: Option<PathBuf>,
 }
 
+/// What a look at a node's files shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedFiles {
+    /// The node's certificate.
+    pub own: CertificateFacts,
+    /// What the owner should know about the files, though they can be used.
+    pub warnings: Vec<String>,
+}
+
+impl TlsFiles {
+    /// The files of a node.
+    pub fn new(ca: PathBuf, cert: PathBuf, key: PathBuf, crl: Option<PathBuf>) -> Self {
+        Self { ca, cert, key, crl }
+    }
+
+    /// Reads them as a start does.
+    ///
+    /// # Errors
+    ///
+    /// What a start would refuse: a file is missing or broken, or they do not fit together.
+    pub fn check(&self) -> Result<CheckedFiles, LoadError> {
+        let snapshot = FilesRead::read(self).snapshot(self)?;
+        let mutual = snapshot.mutual.ok_or_else(|| LoadError::Tls {
+            files: Box::new(self.clone()),
+            why: TlsError::NoCertificate,
+        })?;
+        Ok(CheckedFiles {
+            own: mutual.own,
+            warnings: mutual.warnings,
+        })
+    }
+}
+
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
