@@ -13,7 +13,6 @@ use std::fs;
 use std::fs::TryLockError;
 use std::io;
 use std::io::Read as _;
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -313,7 +312,7 @@ fn temporary_folder() -> PathBuf {
     #[cfg(target_os = "linux")]
     if let Ok(uid) = private::own_uid() {
         // Not `$TMPDIR`: two terminals with two of them must find each other.
-        return Path::new("/tmp").join(format!("hermes-peer-{uid}"));
+        return PathBuf::from(format!("/tmp/hermes-peer-{uid}"));
     }
     std::env::temp_dir().join("hermes-peer")
 }

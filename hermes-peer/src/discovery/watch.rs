@@ -50,7 +50,7 @@ impl Local {
     }
 }
 
-fn sighting(record: NodeRecord) -> Sighting {
+pub(crate) fn sighting(record: NodeRecord) -> Sighting {
     Sighting {
         node: record.node_id,
         agent: Some(record.agent),

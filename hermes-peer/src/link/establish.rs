@@ -6,16 +6,16 @@ use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 
-use hermes_peer_proto::protocol::Acceptor;
-use hermes_peer_proto::protocol::Authenticated;
-use hermes_peer_proto::protocol::Expected;
-use hermes_peer_proto::protocol::HANDSHAKE_VERSION;
 use hermes_peer_proto::protocol::HandshakeError;
-use hermes_peer_proto::protocol::Initiator;
-use hermes_peer_proto::protocol::Local;
-use hermes_peer_proto::protocol::ResumeTicket;
-use hermes_peer_proto::protocol::Resumption;
-use hermes_peer_proto::protocol::SynReceived;
+use hermes_peer_proto::protocol::handshake::Acceptor;
+use hermes_peer_proto::protocol::handshake::Authenticated;
+use hermes_peer_proto::protocol::handshake::Expected;
+use hermes_peer_proto::protocol::handshake::HANDSHAKE_VERSION;
+use hermes_peer_proto::protocol::handshake::Initiator;
+use hermes_peer_proto::protocol::handshake::Local;
+use hermes_peer_proto::protocol::handshake::ResumeTicket;
+use hermes_peer_proto::protocol::handshake::Resumption;
+use hermes_peer_proto::protocol::handshake::SynReceived;
 use hermes_peer_proto::protocol::limits::MAX_HANDSHAKE_PAYLOAD;
 use hermes_peer_proto::security::ChannelBinding;
 use hermes_peer_proto::wire::Batch;
@@ -23,6 +23,8 @@ use hermes_peer_proto::wire::Decoder;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::Frame;
+use hermes_peer_proto::wire::GoAway;
+use hermes_peer_proto::wire::GoAwayReason;
 use hermes_peer_proto::wire::HEADER_LEN;
 use hermes_peer_proto::wire::LinkId;
 use hermes_peer_proto::wire::MessageType;
@@ -124,6 +126,18 @@ pub(crate) async fn turn_away(established: Established, code: ErrorCode, message
     let mut pipe = Pipe { connection: established.connection, input: established.input };
     let fault = Fault::new(code, message);
     pipe.part(version, &Frame::control(MessageType::Error, StreamId::LINK, fault.encode())).await;
+}
+
+/// Ends a connection that another one makes superfluous: nothing that was sent on it was taken up.
+pub(crate) async fn close_duplicate(established: Established) {
+    let version = established.authenticated.version;
+    let mut pipe = Pipe { connection: established.connection, input: established.input };
+    let statement = GoAway {
+        reason: GoAwayReason::Duplicate,
+        last_stream: 0,
+        message: "another connection carries the link".to_owned(),
+    };
+    pipe.part(version, &Frame::control(MessageType::GoAway, StreamId::LINK, statement.encode())).await;
 }
 
 /// Frames over a connection, one at a time, within the bounds for strangers.

@@ -50,6 +50,7 @@ pub(crate) use driver::LinkDriver;
 pub(crate) use establish::EstablishError;
 pub(crate) use establish::Established;
 pub(crate) use establish::accept;
+pub(crate) use establish::close_duplicate;
 pub(crate) use establish::dial;
 pub(crate) use establish::turn_away;
 pub(crate) use stream::StreamHandle;
@@ -230,6 +231,28 @@ impl LinkHandle {
 
     pub(crate) fn set_load(&self, load: u8) {
         self.0.core.lock().link.set_load(load);
+    }
+
+    /// Asks the peer for a sign of life. True if one comes in time.
+    pub(crate) async fn probe(&self, patience: Duration) -> bool {
+        /// How often to look: a live peer on the same continent is recognised within a few looks.
+        const LOOK: Duration = Duration::from_millis(20);
+        let before = self.command(|core| {
+            core.link.probe();
+            core.link.last_heard()
+        });
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+            let heard = self.0.core.lock().link.last_heard();
+            if heard.is_none() {
+                return false;
+            }
+            if heard > before {
+                return true;
+            }
+        }
+        false
     }
 
     /// Asks the driver to stop.

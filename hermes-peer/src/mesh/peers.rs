@@ -52,6 +52,8 @@ pub(crate) struct Peer {
 #[derive(Debug, Default)]
 pub(crate) struct PeerFacts {
     pub(crate) agent: Option<AgentUri>,
+    /// The agent that the configuration says it is: another one is refused.
+    pub(crate) expected_agent: Option<AgentUri>,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) addresses: Vec<Address>,
     /// Capabilities that a file or record lists for it.
@@ -63,7 +65,11 @@ pub(crate) struct PeerFacts {
     /// Attempts since the last link.
     pub(crate) failures: u32,
     pub(crate) last_error: Option<String>,
+    /// The last attempt failed for a reason that may pass by itself.
+    pub(crate) is_retry_useful: bool,
     pub(crate) is_draining: bool,
+    /// It has said what it provides.
+    pub(crate) is_known: bool,
     pub(crate) linked_since: Option<Instant>,
     /// Who dialled the connection that is up, and how many connections its link has had.
     pub(crate) dialled_here: bool,
@@ -124,6 +130,11 @@ impl PeerTable {
         all
     }
 
+    /// How many peers have a link that works.
+    pub(crate) fn linked(&self) -> usize {
+        self.peers.lock().values().filter(|peer| peer.is_linked()).count()
+    }
+
     /// Forgets a peer that nothing is known of but a link that is over.
     pub(crate) fn forget_if_unknown(&self, peer: &Arc<Peer>) {
         let mut peers = self.peers.lock();
@@ -149,6 +160,9 @@ impl Peer {
         let mut facts = self.state.lock();
         if facts.agent.is_none() {
             facts.agent.clone_from(&sighting.agent);
+        }
+        if sighting.source == SourceKind::File {
+            facts.expected_agent.clone_from(&sighting.agent);
         }
         for name in &sighting.capabilities {
             if !facts.listed.contains(name) {
@@ -189,12 +203,21 @@ impl Peer {
         addresses.into_iter().map(|address| address.endpoint).collect()
     }
 
-    pub(crate) fn note_failure(&self, endpoint: &Endpoint, error: &str) {
+    /// A file names it: it is dialled whether it is needed or not.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.state.lock().addresses.iter().any(|address| address.source == SourceKind::File)
+    }
+
+    /// An attempt failed. True if it failed for another reason than the last one.
+    pub(crate) fn note_failure(&self, endpoint: &Endpoint, error: &str, is_retry_useful: bool) -> bool {
         let mut facts = self.state.lock();
+        let is_news = facts.last_error.as_deref() != Some(error);
         facts.last_error = Some(error.to_owned());
+        facts.is_retry_useful = is_retry_useful;
         if let Some(address) = facts.addresses.iter_mut().find(|address| address.endpoint == *endpoint) {
             address.last_error = Some(error.to_owned());
         }
+        is_news
     }
 
     pub(crate) fn note_proof(&self, endpoint: &Endpoint, now: Instant) {

@@ -30,6 +30,8 @@ use rcgen::KeyPair;
 use rcgen::KeyUsagePurpose;
 use rcgen::SanType;
 use rustls_pki_types::CertificateDer;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::UnixTime;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::prelude::X509Certificate;
@@ -38,6 +40,7 @@ use crate::transport::authority::error::AuthorityError;
 use crate::transport::authority::revocation::RevocationList;
 use crate::transport::authority::validity::BACKDATED;
 use crate::transport::authority::validity::CA_VALIDITY;
+use crate::transport::authority::validity::DEFAULT_VALIDITY;
 use crate::transport::authority::validity::LAST_DAY;
 use crate::transport::authority::validity::MAX_VALIDITY;
 use crate::transport::facts::CertificateFacts;
@@ -49,6 +52,11 @@ use crate::transport::pem::PemFile;
 use crate::transport::pem::Wanted;
 use crate::transport::tls::check::AnyUse;
 use crate::transport::tls::check::PeerCheck;
+
+/// The authority's certificate, in its folder.
+pub(crate) const CA_FILE: &str = "ca.pem";
+/// What the authority revoked, in its folder.
+pub(crate) const CRL_FILE: &str = "ca.crl.pem";
 
 /// A certificate authority in a folder.
 pub struct Authority {
@@ -74,7 +82,7 @@ impl Authority {
     /// If there is one already, or files cannot be made.
     pub fn create(folder: &Path) -> Result<Self, AuthorityError> {
         let _lock = files::lock(folder)?;
-        for path in [folder.join("ca.key"), folder.join("ca.pem")] {
+        for path in [folder.join("ca.key"), folder.join(CA_FILE)] {
             if path.exists() {
                 return Err(AuthorityError::Exists { path });
             }
@@ -92,7 +100,7 @@ impl Authority {
             path: folder.to_owned(),
             why: why.to_owned(),
         };
-        let certificate = PemFile::read(&folder.join("ca.pem"), Wanted::Certificate)
+        let certificate = PemFile::read(&folder.join(CA_FILE), Wanted::Certificate)
             .certificates()?
             .remove(0);
         let key = KeyPair::try_from(&PemFile::read(&folder.join("ca.key"), Wanted::Key).key()?.key)?;
@@ -137,14 +145,19 @@ impl Authority {
         Ok(made)
     }
 
+    /// Where the authority's files are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The authority's certificate: the file that nodes name as `ca`.
     pub fn ca_path(&self) -> PathBuf {
-        self.folder.join("ca.pem")
+        self.folder.join(CA_FILE)
     }
 
     /// What the authority revoked: the file that nodes name as `crl`.
     pub fn crl_path(&self) -> PathBuf {
-        self.folder.join("ca.crl.pem")
+        self.folder.join(CRL_FILE)
     }
 
     /// The authority's certificate itself.
@@ -152,7 +165,7 @@ impl Authority {
         &self.certificate
     }
 
-    /// Issues a certificate for a node of an agent, valid from 5 minutes ago, [`DEFAULT_VALIDITY`](validity::DEFAULT_VALIDITY) by convention, and
+    /// Issues a certificate for a node of an agent, valid from 5 minutes ago, [`DEFAULT_VALIDITY`] by convention, and
     /// never longer than the authority's own.
     ///
     /// # Errors
@@ -164,6 +177,36 @@ impl Authority {
         node: &NodeId,
         validity: Duration,
     ) -> Result<IssuedPem, AuthorityError> {
+        let (certificate, key) = self.sign(agent, node, validity)?;
+        Ok(IssuedPem {
+            cert: certificate.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Like [`Self::issue`] with [`DEFAULT_VALIDITY`], for this process alone: the key never gets into a file.
+    ///
+    /// # Errors
+    ///
+    /// If the cryptographic library refuses.
+    pub(crate) fn issue_der(
+        &self,
+        agent: &AgentUri,
+        node: &NodeId,
+    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), AuthorityError> {
+        let (certificate, key) = self.sign(agent, node, DEFAULT_VALIDITY)?;
+        Ok((
+            certificate.into(),
+            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        ))
+    }
+
+    fn sign(
+        &self,
+        agent: &AgentUri,
+        node: &NodeId,
+        validity: Duration,
+    ) -> Result<(rcgen::Certificate, KeyPair), AuthorityError> {
         if !(Duration::from_secs(60)..=MAX_VALIDITY).contains(&validity) {
             return Err(AuthorityError::Validity { given: validity });
         }
@@ -184,11 +227,7 @@ impl Authority {
         ];
         params.use_authority_key_identifier_extension = true;
         let key = new_key()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(IssuedPem {
-            cert: certificate.pem(),
-            key: key.serialize_pem(),
-        })
+        Ok((params.signed_by(&key, &self.issuer)?, key))
     }
 
     /// Issues a certificate for the same agent and node as the one in the file, with a new key and a new serial number.

@@ -7,18 +7,26 @@ use std::fmt;
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;
 use std::hash::Hasher as _;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use hermes_peer_proto::wire::AgentUri;
+use hermes_peer_proto::wire::NodeId;
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::UnixTime;
 use tokio::sync::mpsc;
 
 use crate::transport::ByteStream;
+use crate::transport::authority::Authority;
+use crate::transport::authority::CA_FILE;
+use crate::transport::authority::CRL_FILE;
+use crate::transport::authority::error::AuthorityError;
+use crate::transport::authority::validity::DEFAULT_VALIDITY;
 use crate::transport::facts::CertificateFacts;
 use crate::transport::pem::PemError;
 use crate::transport::pem::PemFile;
@@ -88,11 +96,14 @@ pub enum LoadError {
     /// A file does not hold what it should.
     #[error(transparent)]
     Pem(#[from] PemError),
+    /// The user's own authority issues no certificate.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
     /// The files can be read and do not fit.
-    #[error("{why} ({} and {})", files.cert.display(), files.key.display())]
+    #[error("{why} ({})", path.display())]
     Tls {
-        /// The files.
-        files: Box<TlsFiles>,
+        /// The certificate's file, or the authority's folder.
+        path: PathBuf,
         /// What is wrong.
         why: TlsError,
     },
@@ -129,8 +140,20 @@ struct Shared {
 }
 
 struct Watched {
-    paths: TlsFiles,
+    origin: Origin,
     seen: Mutex<Seen>,
+}
+
+/// Where the certificate and its key come from.
+enum Origin {
+    /// From files that somebody else writes.
+    Files(TlsFiles),
+    /// Issued by the authority in this folder, for this process alone: the key is in no file.
+    Issued {
+        folder: PathBuf,
+        agent: AgentUri,
+        node: NodeId,
+    },
 }
 
 /// What the last look at the files found.
@@ -146,13 +169,26 @@ impl TlsContext {
     ///
     /// If a file is missing or broken, or they do not fit together; the revocation list too.
     pub(crate) fn from_files(paths: TlsFiles) -> Result<Self, LoadError> {
-        let read = FilesRead::read(&paths);
-        let snapshot = read.snapshot(&paths)?;
+        Self::watched(Origin::Files(paths))
+    }
+
+    /// For `mtls`, with a certificate that the authority in the folder issues to this process, and again in time.
+    ///
+    /// # Errors
+    ///
+    /// If the authority is broken.
+    pub(crate) fn issued_by(folder: PathBuf, agent: AgentUri, node: NodeId) -> Result<Self, LoadError> {
+        Self::watched(Origin::Issued { folder, agent, node })
+    }
+
+    fn watched(origin: Origin) -> Result<Self, LoadError> {
+        let read = FilesRead::read(&origin);
+        let snapshot = read.snapshot()?;
         let seen = Mutex::new(Seen {
             digest: read.digest(),
             refused: None,
         });
-        Ok(Self::new(snapshot, Some(Watched { paths, seen })))
+        Ok(Self::new(snapshot, Some(Watched { origin, seen })))
     }
 
     /// For `mtls`, from values.
@@ -237,12 +273,13 @@ impl TlsContext {
     pub(crate) fn check_files(&self) -> Option<Reload> {
         let watched = self.shared.files.as_ref()?;
         let mut seen = watched.seen.lock();
-        let read = FilesRead::read(&watched.paths);
+        let read = FilesRead::read(&watched.origin);
         // Contents are compared, not dates: a file can change twice in one tick of the file system's clock.
-        if std::mem::replace(&mut seen.digest, read.digest()) == read.digest() {
+        let is_same = std::mem::replace(&mut seen.digest, read.digest()) == read.digest();
+        if is_same && !self.is_half_over(&watched.origin) {
             return None;
         }
-        match read.snapshot(&watched.paths) {
+        match read.snapshot() {
             Ok(snapshot) => {
                 seen.refused = None;
                 let own = snapshot.own()?.clone();
@@ -264,6 +301,17 @@ impl TlsContext {
                 (told.as_ref() != Some(&why)).then_some(Reload::Refused { why })
             }
         }
+    }
+
+    /// Whether it is time for the next certificate of one's own authority.
+    fn is_half_over(&self, origin: &Origin) -> bool {
+        let left = |own: CertificateFacts| {
+            own.not_after
+                .duration_since(SystemTime::now())
+                .unwrap_or_default()
+        };
+        matches!(origin, Origin::Issued { .. })
+            && self.own().is_some_and(|own| left(own) < DEFAULT_VALIDITY / 2)
     }
 
     /// Looks at the files again and again, [`WATCH_EVERY`] by default, until nobody listens to `events` any more.
@@ -288,60 +336,82 @@ impl TlsContext {
 }
 
 /// All files as they were at one moment.
-struct FilesRead {
+struct FilesRead<'a> {
     ca: PemFile,
-    cert: PemFile,
-    key: PemFile,
     crl: Option<PemFile>,
+    pair: Pair<'a>,
+    /// The certificate's file, or the authority's folder.
+    path: &'a Path,
 }
 
-impl FilesRead {
-    fn read(paths: &TlsFiles) -> Self {
-        Self {
-            ca: PemFile::read(&paths.ca, Wanted::Certificate),
-            cert: PemFile::read(&paths.cert, Wanted::Certificate),
-            key: PemFile::read(&paths.key, Wanted::Key),
-            crl: paths
-                .crl
-                .as_ref()
-                .map(|path| PemFile::read(path, Wanted::RevocationList)),
+/// Where certificate and key are taken from.
+enum Pair<'a> {
+    Files { cert: PemFile, key: PemFile },
+    Issued { agent: &'a AgentUri, node: &'a NodeId },
+}
+
+impl<'a> FilesRead<'a> {
+    fn read(origin: &'a Origin) -> Self {
+        let certificate = |path: &Path| PemFile::read(path, Wanted::Certificate);
+        let list = |path: &Path| PemFile::read(path, Wanted::RevocationList);
+        match origin {
+            Origin::Files(paths) => Self {
+                ca: certificate(&paths.ca),
+                crl: paths.crl.as_deref().map(list),
+                pair: Pair::Files {
+                    cert: certificate(&paths.cert),
+                    key: PemFile::read(&paths.key, Wanted::Key),
+                },
+                path: &paths.cert,
+            },
+            Origin::Issued { folder, agent, node } => Self {
+                ca: certificate(&folder.join(CA_FILE)),
+                crl: Some(list(&folder.join(CRL_FILE))),
+                pair: Pair::Issued { agent, node },
+                path: folder,
+            },
         }
     }
 
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for file in [
-            Some(&self.ca),
-            Some(&self.cert),
-            Some(&self.key),
-            self.crl.as_ref(),
-        ]
-        .into_iter()
-        .flatten()
+        let (cert, key) = match &self.pair {
+            Pair::Files { cert, key } => (Some(cert), Some(key)),
+            Pair::Issued { .. } => (None, None),
+        };
+        for file in [Some(&self.ca), self.crl.as_ref(), cert, key]
+            .into_iter()
+            .flatten()
         {
             file.content().hash(&mut hasher);
         }
         hasher.finish()
     }
 
-    fn snapshot(&self, paths: &TlsFiles) -> Result<TlsSnapshot, LoadError> {
-        let key = self.key.key()?;
+    fn snapshot(&self) -> Result<TlsSnapshot, LoadError> {
+        let (chain, key, warning) = match &self.pair {
+            Pair::Files { cert, key } => {
+                let loaded = key.key()?;
+                (cert.certificates()?, loaded.key, loaded.warning)
+            }
+            Pair::Issued { agent, node } => {
+                let (certificate, key) = Authority::open(self.path)?.issue_der(agent, node)?;
+                (vec![certificate], key, None)
+            }
+        };
+        let roots = self.ca.certificates()?;
+        let lists = self.crl.as_ref().map(PemFile::revocation_lists).transpose()?;
         let identity = TlsIdentity {
-            chain: self.cert.certificates()?,
-            key: key.key,
-            roots: self.ca.certificates()?,
-            revocation_lists: self
-                .crl
-                .as_ref()
-                .map(PemFile::revocation_lists)
-                .transpose()?
-                .unwrap_or_default(),
+            chain,
+            key,
+            roots,
+            revocation_lists: lists.unwrap_or_default(),
         };
         let mut snapshot = TlsSnapshot::mutual(identity).map_err(|why| LoadError::Tls {
-            files: Box::new(paths.clone()),
+            path: self.path.to_owned(),
             why,
         })?;
-        if let (Some(mutual), Some(warning)) = (&mut snapshot.mutual, key.warning) {
+        if let (Some(mutual), Some(warning)) = (&mut snapshot.mutual, warning) {
             mutual.warnings.push(warning);
         }
         Ok(snapshot)

@@ -23,6 +23,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::TlsStream;
 
+use hermes_peer_proto::security::CertificateKey;
+
 use crate::transport::ByteStream;
 use crate::transport::facts::CertificateFacts;
 use crate::transport::tls::check::REFUSAL;
@@ -136,6 +138,12 @@ impl TlsConnection {
     /// The certificate that the peer proved to own; none in `token` mode.
     pub(crate) fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.peer.first()
+    }
+
+    /// What this node proves itself with on this connection; none in `token` mode. Files that were read anew meanwhile do
+    /// not change it.
+    pub(crate) fn prover(&self) -> Option<Arc<CertificateKey>> {
+        self.snapshot.mutual.as_ref().map(|mutual| Arc::clone(&mutual.prover))
     }
 
     /// The peer's certificate and those between it and its authority, as checked.

@@ -294,6 +294,13 @@ impl Link {
         self.control.push_back(Frame::control(MessageType::GoAway, StreamId::LINK, statement.encode()));
     }
 
+    /// Asks the peer for a sign of life.
+    pub fn probe(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.liveness.want_beat();
+        }
+    }
+
     /// How busy we are, from 0 to 100; told with heartbeats.
     pub fn set_load(&mut self, load: u8) {
         self.load = load.min(100);

@@ -114,6 +114,14 @@ impl Liveness {
         Some(self.next_token)
     }
 
+    pub(super) fn want_beat(&mut self) {
+        self.is_beat_due = true;
+    }
+
+    pub(super) fn last_heard(&self) -> Instant {
+        self.heard
+    }
+
     pub(super) fn has_beat(&self) -> bool {
         self.is_beat_due
     }

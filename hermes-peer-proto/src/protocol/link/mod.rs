@@ -285,6 +285,11 @@ impl Link {
         self.connection.as_ref()?.liveness.round_trip()
     }
 
+    /// When the peer was last heard, while there is a connection.
+    pub fn last_heard(&self) -> Option<Instant> {
+        Some(self.connection.as_ref()?.liveness.last_heard())
+    }
+
     /// How busy the peer said it is, from 0 to 100.
     pub fn peer_load(&self) -> u8 {
         self.peer_load

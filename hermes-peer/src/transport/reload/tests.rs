@@ -201,3 +201,51 @@ fn a_key_that_others_can_read_is_reported() {
     fs::set_permissions(folder.files().key, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(folder.context().warnings()[0].contains("chmod 600"));
 }
+
+#[tokio::test]
+async fn processes_with_certificates_of_their_own_authority_meet_and_follow_its_list() {
+    let folder = Folder::new();
+    let issued = |node: &str| {
+        let agent = "agent://default/support/nlu".parse().unwrap();
+        TlsContext::issued_by(folder.authority.folder().to_owned(), agent, node.parse().unwrap()).unwrap()
+    };
+    let (a, b) = (issued("a"), issued("b"));
+    let (near, far) = memory::pair();
+    let (near, far) = tokio::join!(a.connect(near), b.accept(far));
+    assert!(near.is_ok() && far.is_ok());
+    assert_eq!(a.check_files(), None);
+    let before = serial(&a);
+    folder.authority.revoke(&before).unwrap();
+    let Some(Reload::Reloaded { serial: now, .. }) = a.check_files() else {
+        panic!("the list changed")
+    };
+    assert_ne!(now, before, "a certificate that was revoked is replaced");
+    assert!(matches!(b.check_files(), Some(Reload::Reloaded { .. })));
+}
+
+#[test]
+fn a_certificate_of_ones_own_authority_is_replaced_at_half_of_its_life() {
+    let folder = Folder::new();
+    let (agent, node): (AgentUri, NodeId) = (
+        "agent://default/support/nlu".parse().unwrap(),
+        "a".parse().unwrap(),
+    );
+    let context =
+        TlsContext::issued_by(folder.authority.folder().to_owned(), agent.clone(), node.clone()).unwrap();
+    let short = folder
+        .authority
+        .issue(&agent, &node, DEFAULT_VALIDITY / 2 - Duration::from_secs(60))
+        .unwrap();
+    let files = TlsFiles {
+        cert: folder.root.path().join("s.pem"),
+        key: folder.root.path().join("s.key"),
+        ..folder.files()
+    };
+    short.save(&files.cert, &files.key).unwrap();
+    let old = TlsContext::from_files(files).unwrap().current();
+    context.shared.current.store(Arc::clone(&old));
+    assert!(
+        matches!(context.check_files(), Some(Reload::Reloaded { serial, .. }) if serial != old.own().unwrap().serial)
+    );
+    assert_eq!(context.check_files(), None);
+}

@@ -143,6 +143,12 @@ impl fmt::Display for Refused<'_> {
 }
 
 impl TlsError {
+    /// Whether time alone may mend it: a connection that broke off. A certificate has to be changed by somebody, a clock
+    /// to be set.
+    pub(crate) fn is_worth_retrying(&self) -> bool {
+        matches!(self, Self::Cut { .. } | Self::Failed { .. })
+    }
+
     /// What an I/O error of a TLS stream means. Errors that have nothing to do with TLS are none.
     pub(crate) fn from_io(error: &io::Error, own: Option<&CertificateFacts>) -> Option<Self> {
         let inner = error.get_ref()?;

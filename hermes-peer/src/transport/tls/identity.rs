@@ -21,6 +21,8 @@ use rustls_pki_types::UnixTime;
 use x509_parser::prelude::CertificateRevocationList;
 use x509_parser::prelude::FromDer as _;
 
+use hermes_peer_proto::security::CertificateKey;
+
 use crate::transport::facts::CertificateFacts;
 use crate::transport::facts::Utc;
 use crate::transport::facts::agent_of;
@@ -58,6 +60,8 @@ pub(crate) struct TlsSnapshot {
 pub(crate) struct Mutual {
     pub(crate) identity: TlsIdentity,
     pub(crate) own: CertificateFacts,
+    /// Proves in the handshake inside TLS that this node holds the key.
+    pub(crate) prover: Arc<CertificateKey>,
     pub(crate) check: Arc<PeerCheck>,
     /// What the owner of the node should know about these files, though they can be used.
     pub(crate) warnings: Vec<String>,
@@ -80,6 +84,7 @@ impl TlsSnapshot {
             algorithms,
         )?);
         let warnings = warnings(&check, &identity)?;
+        let prover = prover(&identity)?;
         let verifier = Arc::new(MutualVerifier(Arc::clone(&check)));
         let resolver = Arc::new(SingleCertAndKey::from(certified));
         let client = client_builder(&provider)?
@@ -95,6 +100,7 @@ impl TlsSnapshot {
             Some(Mutual {
                 identity,
                 own,
+                prover,
                 check,
                 warnings,
             }),
@@ -204,6 +210,12 @@ fn certify(
             why: error.to_string(),
         }),
     }
+}
+
+fn prover(identity: &TlsIdentity) -> Result<Arc<CertificateKey>, TlsError> {
+    let bad = |why: String| TlsError::BadOwn { what: "key", why };
+    let end = identity.chain.first().ok_or_else(|| bad("there is no certificate for it".to_owned()))?;
+    CertificateKey::new(end.clone(), &identity.key).map(Arc::new).map_err(|error| bad(error.to_string()))
 }
 
 /// Looks at the node's own certificate as its peers will.

@@ -16,6 +16,9 @@ use tokio::io::AsyncWriteExt as _;
 use super::*;
 use crate::transport::memory;
 use crate::transport::reload::TlsContext;
+use crate::transport::tcp::Listener;
+use crate::transport::tcp::TransportSettings;
+use crate::transport::tcp::dial;
 use crate::transport::tls::identity::TlsIdentity;
 
 const AGENT: &str = "agent://default/support/nlu";
@@ -451,29 +454,47 @@ async fn a_handshake_that_is_cut_says_so() {
     assert!(matches!(ca.good().accept(near).await, Err(TlsError::Cut { .. })));
 }
 
+/// Over sockets: what `client` gets from dialling `server`, and the other way round.
+async fn meet_over_tcp(client: &TlsContext, server: &TlsContext) -> (Outcome, Outcome) {
+    let settings = TransportSettings::default();
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), settings.clone()).unwrap();
+    let endpoint = listener.address().unwrap().into();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
+    tokio::join!(
+        async {
+            client
+                .connect(Box::new(dial(&endpoint, &settings, deadline).await.unwrap()))
+                .await
+        },
+        async { server.accept(Box::new(listener.accept().await.0)).await }
+    )
+}
+
 #[tokio::test]
 async fn tls_runs_over_real_sockets() {
     let ca = Ca::new("one");
-    let mut listener =
-        crate::transport::tcp::Listener::bind("127.0.0.1:0".parse().unwrap(), Default::default()).unwrap();
-    let endpoint = listener.address().unwrap().into();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
-    let settings = crate::transport::tcp::TransportSettings::default();
-    let (client, server) = tokio::join!(
-        async {
-            let stream = crate::transport::tcp::dial(&endpoint, &settings, deadline)
-                .await
-                .unwrap();
-            ca.good().connect(Box::new(stream)).await.unwrap()
-        },
-        async {
-            ca.good()
-                .accept(Box::new(listener.accept().await.0))
-                .await
-                .unwrap()
-        }
+    let (client, server) = meet_over_tcp(&ca.good(), &ca.good()).await;
+    assert_eq!(
+        client.unwrap().channel_binding(),
+        server.unwrap().channel_binding()
     );
-    assert_eq!(client.channel_binding(), server.channel_binding());
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_over_real_sockets_though_more_was_sent_meanwhile() {
+    let ca = Ca::new("one");
+    let mut strict = ca.identity(|params| params.serial_number = Some(8_u64.into()));
+    strict.revocation_lists = vec![ca.list(7)];
+    let (client, server) = meet_over_tcp(&ca.good(), &TlsContext::from_identity(strict).unwrap()).await;
+    assert!(matches!(server, Err(TlsError::Revoked { .. })));
+    let mut client = client.unwrap();
+    // The peer has closed its socket: what is sent now is answered with a reset, which must not hide the reason.
+    let _reset_or_not = client.write_all(&[0; 4096]).await;
+    let told = learned(Ok(client)).await.to_string();
+    assert!(
+        told.contains("the peer refused our certificate") && told.contains("revoked"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! Whom to dial, and when. Start order does not matter: a peer that is not up yet is dialled until it is.
+
+use std::sync::Arc;
+
+use futures_util::future::OptionFuture;
+use tokio::time::Instant;
+
+use hermes_peer_proto::protocol::handshake::Expected;
+use hermes_peer_proto::protocol::handshake::ResumeTicket;
+
+use crate::discovery::Change;
+use crate::discovery::SourceKind;
+use crate::link;
+use crate::link::Backoff;
+use crate::link::EstablishError;
+use crate::mesh::Mesh;
+use crate::mesh::peers::Peer;
+use crate::observe::PeerState;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::tcp;
+use crate::transport::tcp::DialError;
+use crate::transport::tls::error::TlsError;
+
+/// A link that held for this long was healthy: the next loss is a first one again.
+const HEALTHY: std::time::Duration = std::time::Duration::from_secs(30);
+/// Peers that are dialled without being needed. Beyond it a peer is dialled at the first call.
+const MAX_EAGER: usize = 64;
+
+/// Why a peer could not be reached at one of its addresses.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReachError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Establish(#[from] EstablishError),
+    #[error("no link within {0} s")]
+    TimedOut(u64),
+}
+
+impl ReachError {
+    /// Another try soon may end otherwise; if not, somebody has to change something first.
+    fn is_worth_retrying(&self) -> bool {
+        match self {
+            Self::Dial(_) | Self::TimedOut(_) => true,
+            Self::Tls(error) => error.is_worth_retrying(),
+            Self::Establish(EstablishError::Handshake(error)) => error.is_worth_retrying(),
+            Self::Establish(_) => true,
+        }
+    }
+}
+
+impl Mesh {
+    /// What a discovery source reports.
+    pub(crate) fn discovered(self: &Arc<Self>, source: SourceKind, change: &Change) {
+        match change {
+            Change::Seen(sighting) if sighting.node == self.node => {}
+            Change::Seen(sighting) => {
+                if let Some(peer) = self.peers.sighted(sighting, Instant::now()) {
+                    self.keep_dialled(&peer);
+                }
+            }
+            Change::Gone(node) => self.peers.gone(node, source),
+        }
+    }
+
+    /// Sees to it that a task dials the peer whenever it has no link.
+    fn keep_dialled(self: &Arc<Self>, peer: &Arc<Peer>) {
+        if std::mem::replace(&mut peer.state.lock().is_dialled, true) {
+            return;
+        }
+        let (mesh, peer) = (self.clone(), peer.clone());
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = mesh.shutdown.cancelled() => {}
+                () = mesh.dial_loop(&peer) => {}
+            }
+            peer.state.lock().is_dialled = false;
+        });
+    }
+
+    /// Ends when nothing is known of the peer any more.
+    async fn dial_loop(self: &Arc<Self>, peer: &Arc<Peer>) {
+        let mut backoff = Backoff::new(self.settings.reconnect_min, self.settings.reconnect_max);
+        loop {
+            let changed = peer.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let addresses = peer.addresses();
+            if addresses.is_empty() {
+                return;
+            }
+            if peer.is_linked() {
+                changed.await;
+                if peer.uptime(Instant::now()) >= HEALTHY {
+                    backoff.reset();
+                }
+                continue;
+            }
+            if !self.is_dialled_now(peer) {
+                changed.await;
+                continue;
+            }
+            // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing.
+            let pause = if peer.state.lock().failures == 0 && peer.link.load().is_none() {
+                None
+            } else {
+                Some(tokio::time::sleep(backoff.next(fastrand::f64())))
+            };
+            OptionFuture::from(pause).await;
+            if peer.is_linked() || self.dial_any(peer, &addresses).await {
+                continue;
+            }
+            if !peer.state.lock().is_retry_useful {
+                backoff.rest();
+            }
+        }
+    }
+
+    /// A peer is dialled when it is wanted, when a file names it, or while few are.
+    fn is_dialled_now(&self, peer: &Peer) -> bool {
+        let is_wanted = std::mem::take(&mut peer.state.lock().is_wanted);
+        is_wanted || (self.settings.is_eager && (peer.is_configured() || self.peers.linked() < MAX_EAGER))
+    }
+
+    /// Tries the addresses in turn. True if a link came of one.
+    async fn dial_any(self: &Arc<Self>, peer: &Arc<Peer>, addresses: &[Endpoint]) -> bool {
+        for endpoint in addresses {
+            match self.reach(peer, endpoint).await {
+                Ok(()) => {
+                    peer.note_proof(endpoint, Instant::now());
+                    return true;
+                }
+                Err(error) => self.not_reached(peer, endpoint, &error),
+            }
+            if peer.is_linked() {
+                return true;
+            }
+        }
+        peer.state.lock().failures += 1;
+        self.news.notify_waiters();
+        false
+    }
+
+    fn not_reached(&self, peer: &Peer, endpoint: &Endpoint, error: &ReachError) {
+        let text = error.to_string();
+        let is_news = peer.note_failure(endpoint, &text, error.is_worth_retrying());
+        if !is_news {
+            return;
+        }
+        // What time alone will not mend, somebody has to know.
+        if error.is_worth_retrying() {
+            tracing::debug!(peer = %peer.node, %endpoint, error = text, "a peer is not reached");
+        } else {
+            tracing::warn!(peer = %peer.node, %endpoint, error = text, "a peer is not reached");
+            self.observe_peer(&peer.node, PeerState::Refused, &text);
+        }
+    }
+
+    /// One attempt at one address, within the time for a handshake.
+    async fn reach(self: &Arc<Self>, peer: &Arc<Peer>, endpoint: &Endpoint) -> Result<(), ReachError> {
+        let deadline = Instant::now() + self.settings.handshake_timeout;
+        let attempt = async {
+            let stream = tcp::dial(endpoint, &self.settings.transport, deadline).await?;
+            let connection = self.tls.connect(Box::new(stream)).await?;
+            let ticket = peer.link.load_full().filter(|link| !link.is_ended()).map(|link| {
+                let (received, secret) = link.resume_state();
+                ResumeTicket { link: link.id(), received, secret }
+            });
+            let expected = Expected { agent: peer.state.lock().expected_agent.clone(), node: Some(peer.node.clone()) };
+            let local = self.local(&connection);
+            let established = link::dial(connection, local, self.nonce(), ticket, expected).await?;
+            self.admit(established).await?;
+            Ok(())
+        };
+        tokio::time::timeout_at(deadline, attempt)
+            .await
+            .unwrap_or(Err(ReachError::TimedOut(self.settings.handshake_timeout.as_secs())))
+    }
+}
