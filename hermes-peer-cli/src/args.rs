@@ -79,7 +79,7 @@ pub(crate) enum Verb {
         file: Option<PathBuf>,
     },
     /// Makes, renews, revokes and shows certificates.
-    #[command(after_help = CERTS_EXAMPLES)]
+    #[command(after_help = with_codes(CERTS_EXAMPLES))]
     Certs {
         #[command(subcommand)]
         verb: CertsVerb,
@@ -109,6 +109,11 @@ Examples:
   hermes-peer certs show
   hermes-peer certs renew certs/nlu-agent-01.pem
   hermes-peer certs revoke certs/nlu-agent-01.pem";
+
+/// Examples and exit codes, for the end of a verb's help.
+fn with_codes(examples: &str) -> String {
+    format!("{examples}\n\n{}", Exit::help())
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CertsVerb {

@@ -5,7 +5,7 @@
 //!
 //! | `auth` | agent | proves it by |
 //! | --- | --- | --- |
-//! | `mtls`, and the authority's key `ca.key` lies readable beside `ca` (a development folder) | `cli` in the tenant and space of the file's agent | a certificate issued for this run and kept in memory |
+//! | `mtls`, and the authority's key `ca.key` lies readable beside `ca` (a development folder) | `cli` in the tenant and space of the file's agent | a certificate that the authority issues to this process; its key is in no file |
 //! | `mtls` otherwise | the one of the file's certificate | the file's certificate and key |
 //! | `token` | `cli` in the tenant and space of the file's agent | the tokens |
 //! | none | the same | the user's own development authority |
@@ -17,11 +17,9 @@ use std::hash::BuildHasher;
 use std::hash::RandomState;
 use std::path::Path;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use hermes_peer::certificates::Authority;
 use hermes_peer::certificates::CertificateFacts;
-use hermes_peer::certificates::IssuedPem;
 use hermes_peer::certificates::TlsFiles;
 use hermes_peer::config::AuthConfig;
 use hermes_peer::config::Config;
@@ -31,9 +29,6 @@ use hermes_peer_proto::wire::NodeId;
 
 use crate::exit::Failure;
 
-/// How long a certificate for one run is valid: longer than anybody watches, short enough that a leaked one is soon
-/// worth nothing.
-const RUN_VALIDITY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Tenant and space where no file gives an agent.
 const DEFAULT_PLACE: (&str, &str) = ("default", "local");
 /// Longest part of another node's name within a name made up, so that the whole stays under the 63 bytes of one.
@@ -52,14 +47,11 @@ pub(crate) struct CommandIdentity {
 
 /// How the command proves who it is.
 pub(crate) enum Proof {
-    /// A certificate made for this run.
+    /// A certificate that the authority in this folder issues to this process; also the user's own authority is such a
+    /// one.
     Issued {
-        /// The authorities whose certificates are accepted.
-        ca: PathBuf,
-        /// What they revoked.
-        crl: Option<PathBuf>,
-        /// Certificate and key.
-        pem: IssuedPem,
+        /// The authority's folder.
+        folder: PathBuf,
     },
     /// The certificate that the configuration names.
     Files(TlsFiles),
@@ -79,7 +71,7 @@ pub(crate) fn command_identity(config: &Config) -> Result<CommandIdentity, Failu
         Some(AuthConfig::Mtls { ca, cert, key, crl, .. }) => {
             let files = TlsFiles::new(ca.clone(), cert.clone(), key.clone(), crl.clone());
             match beside(ca) {
-                Some(authority) => issued(&authority, config, files),
+                Some(folder) => issued(folder, config, &files),
                 None => own(config, files),
             }
         }
@@ -96,21 +88,28 @@ pub(crate) fn command_identity(config: &Config) -> Result<CommandIdentity, Failu
     }
 }
 
-/// The authority of this certificate, where its key is at hand: one that Hermes made, in the same folder.
-fn beside(ca: &Path) -> Option<Authority> {
+/// The folder of this authority, where its key is at hand: one that Hermes made, which nobody else can enter.
+fn beside(ca: &Path) -> Option<PathBuf> {
     let authority = Authority::open(ca.parent()?).ok()?;
-    (authority.ca_path() == *ca).then_some(authority)
+    (authority.ca_path() == *ca && is_private(ca.parent()?)).then(|| authority.folder().to_owned())
 }
 
-fn issued(authority: &Authority, config: &Config, files: TlsFiles) -> Result<CommandIdentity, Failure> {
+#[cfg(unix)]
+fn is_private(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    folder.metadata().is_ok_and(|facts| facts.permissions().mode() & 0o077 == 0)
+}
+
+/// Access lists of other systems are not read.
+#[cfg(not(unix))]
+fn is_private(_: &Path) -> bool {
+    true
+}
+
+fn issued(folder: PathBuf, config: &Config, files: &TlsFiles) -> Result<CommandIdentity, Failure> {
     let of_file = || CertificateFacts::load(&files.cert).ok().and_then(|facts| facts.agent);
     let agent = command_agent(config.agent.clone().or_else(of_file).as_ref())?;
-    let node = made_up("cli")?;
-    let pem = authority
-        .issue(&agent, &node, RUN_VALIDITY)
-        .map_err(|error| Failure::usage(format!("no certificate can be made for this run: {error}")))?;
-    let (ca, crl) = (files.ca, files.crl);
-    Ok(CommandIdentity { agent, node, proof: Proof::Issued { ca, crl, pem } })
+    Ok(CommandIdentity { agent, node: made_up("cli")?, proof: Proof::Issued { folder } })
 }
 
 fn own(config: &Config, files: TlsFiles) -> Result<CommandIdentity, Failure> {
@@ -163,13 +162,27 @@ mod tests {
         /// An authority, and a node's certificate beside it.
         fn new() -> Self {
             let folder = Self(tempfile::tempdir().unwrap());
+            folder.open_to(0o700);
             let agent = "agent://acme/support/nlu".parse().unwrap();
             let node = "nlu-01".parse().unwrap();
-            let pem = Authority::create(folder.0.path()).unwrap().issue(&agent, &node, RUN_VALIDITY);
+            let pem = Authority::create(folder.0.path()).unwrap().issue(
+                &agent,
+                &node,
+                hermes_peer::certificates::DEFAULT_VALIDITY,
+            );
             let at = |name| folder.0.path().join(name);
             pem.unwrap().save(&at("nlu-01.pem"), &at("nlu-01.key")).unwrap();
             folder
         }
+
+        #[cfg(unix)]
+        fn open_to(&self, mode: u32) {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(self.0.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        #[cfg(not(unix))]
+        fn open_to(&self, _: u32) {}
 
         fn identity(&self, more: &str) -> CommandIdentity {
             let text = format!("node_id: nlu-01\n{more}");
@@ -187,18 +200,20 @@ mod tests {
             let identity = folder.identity(&more);
             assert_eq!(identity.agent.as_str(), "agent://acme/support/cli");
             assert!(identity.node.as_str().starts_with("cli-"), "{}", identity.node);
-            let Proof::Issued { ca, crl, pem } = &identity.proof else {
+            let Proof::Issued { folder: issuing } = &identity.proof else {
                 panic!("{identity:?}");
             };
-            assert_eq!(*ca, folder.0.path().join("ca.pem"));
-            assert!(crl.is_some());
-            let (cert, key) = (folder.0.path().join("c.pem"), folder.0.path().join("c.key"));
-            drop((std::fs::remove_file(&cert), std::fs::remove_file(&key)));
-            pem.save(&cert, &key).unwrap();
-            let files = TlsFiles::new(ca.clone(), cert, key, crl.clone());
-            assert_eq!(files.check().unwrap().own.agent, Some(identity.agent.clone()));
-            assert!(!format!("{identity:?}").contains("PRIVATE"));
+            assert_eq!(issuing, folder.0.path());
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_authority_that_others_can_read_vouches_for_nobody() {
+        let folder = Folder::new();
+        folder.open_to(0o755);
+        let identity = folder.identity(MTLS);
+        assert!(matches!(identity.proof, Proof::Files(_)), "{identity:?}");
     }
 
     #[test]

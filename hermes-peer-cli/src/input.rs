@@ -200,7 +200,11 @@ mod tests {
         assert!(told(typed("{'a':1}")).contains("double quotes"));
         assert!(told(typed("hello")).contains(r#"'"text"'"#));
         assert!(!told(file(b"{a:1}")).contains("shell"), "no shell had this in its hands");
-        assert!(told(file("{\n\"知識\": x}".as_bytes())).contains("\n  \"知識\": x}\n          ^"));
+        assert!(
+            told(file("{\n\"知識\": x}".as_bytes())).contains("\n  \"知識\": x}\n        ^"),
+            "{}",
+            told(file("{\n\"知識\": x}".as_bytes()))
+        );
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::value::key;
 use super::value::memory;
 use super::value::target;
 use super::value::wait;
+use super::with_codes;
 
 /// Verbs that take part in the mesh: each runs as a node of its own.
 #[derive(Debug, Subcommand)]
@@ -87,10 +88,6 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   hermes-peer serve --capability demo.echo -- cat
   hermes-peer serve --capability text.words --schema words.json --stream -- ./words.py --fast";
-
-fn with_codes(examples: &str) -> String {
-    format!("{examples}\n\n{}", Exit::help())
-}
 
 /// What is sent.
 #[derive(Debug, Group)]

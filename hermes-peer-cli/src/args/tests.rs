@@ -70,7 +70,7 @@ fn what_cannot_be_meant_is_refused_with_what_would_be_right() {
     for (args, expected) in [
         (&["call", "demo.echo", "--timeout", "5"][..], "has no unit"),
         (&["call", "demo.echo", "--timeout", "0s"], "is zero"),
-        (&["call", "demo.echo", "--timeout", "-5s"], "is negative"),
+        (&["call", "demo.echo", "--timeout=-5s"], "is negative"),
         (&["call", "demo.echo", "--to", "agent://x"], "agent://"),
         (&["call", "demo.echo", "--to", "Nlu"], "node id"),
         (&["call", "echo"], "echo"),

@@ -77,15 +77,13 @@ impl TlsFiles {
     ///
     /// What a start would refuse: a file is missing or broken, or they do not fit together.
     pub fn check(&self) -> Result<CheckedFiles, LoadError> {
-        let snapshot = FilesRead::read(self).snapshot(self)?;
-        let mutual = snapshot.mutual.ok_or_else(|| LoadError::Tls {
-            files: Box::new(self.clone()),
+        let context = TlsContext::from_files(self.clone())?;
+        let own = context.own().ok_or_else(|| LoadError::Tls {
+            path: self.cert.clone(),
             why: TlsError::NoCertificate,
         })?;
-        Ok(CheckedFiles {
-            own: mutual.own,
-            warnings: mutual.warnings,
-        })
+        let warnings = context.warnings();
+        Ok(CheckedFiles { own, warnings })
     }
 }
 
