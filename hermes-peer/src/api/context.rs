@@ -24,6 +24,7 @@ use crate::api::event::Publish;
 use crate::api::node::Node;
 use crate::mesh::handler::Caller;
 use crate::mesh::handler::Scope;
+use crate::mesh::program::ProgramCall;
 use crate::mesh::slot::SlotRefused;
 
 /// Values that handlers share, one of each type.
@@ -186,6 +187,17 @@ impl Context {
     /// Publishes an event that follows from this call.
     pub fn publish(&self, topic: &str, value: &(impl Serialize + ?Sized)) -> Publish {
         Publish::new(self.node.clone(), topic, value)
+    }
+
+    /// What a program is told about the call.
+    pub(crate) fn program_call(&self) -> ProgramCall {
+        ProgramCall {
+            caller: self.scope.caller.agent.clone(),
+            session: self.scope.session,
+            trace: Some(self.scope.trace.clone()),
+            time_left: Some(self.time_left()),
+            cancelled: self.scope.cancelled.clone(),
+        }
     }
 
     /// The node that runs the handler.

@@ -20,7 +20,8 @@ use crate::transport::endpoint::Endpoint;
 pub(crate) const CHANGES: usize = 64;
 
 /// Who told where a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SourceKind {
     /// The configuration file.

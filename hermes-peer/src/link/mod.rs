@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use parking_lot::MutexGuard;
+use rustls_pki_types::CertificateDer;
 use tokio::time::Instant;
 
 use hermes_peer_proto::protocol::Ended;
@@ -56,7 +57,9 @@ pub(crate) use establish::turn_away;
 pub(crate) use stream::StreamHandle;
 pub(crate) use stream::StreamLost;
 
+use crate::transport::reload::TlsContext;
 use crate::transport::tls::TlsConnection;
+use crate::transport::tls::error::TlsError;
 
 /// What a link hands upward. Called by the driver, outside the link's lock; nothing in it may wait.
 pub(crate) trait Upward: Send + Sync {
@@ -105,6 +108,8 @@ struct Core {
     /// Streams that ended without an answer, and why.
     lost: HashMap<StreamId, StreamLost>,
     ended: Option<StreamLost>,
+    /// The certificates that the peer showed on the current connection.
+    chain: Vec<CertificateDer<'static>>,
     /// Set when the driver of the current connection has to stop.
     stop: Option<Stop>,
 }
@@ -136,6 +141,7 @@ impl LinkHandle {
             cancels: HashMap::new(),
             lost: HashMap::new(),
             ended: None,
+            chain: Vec::new(),
             stop: None,
             link,
         };
@@ -328,7 +334,17 @@ impl LinkHandle {
 
     /// A driver for the connection of this generation.
     pub(crate) fn driver(&self, generation: u64, connection: TlsConnection, upward: Arc<dyn Upward>) -> LinkDriver {
+        self.0.core.lock().chain = connection.peer_chain().to_vec();
         LinkDriver::new(self.clone(), generation, connection, upward)
+    }
+
+    /// Whether the peer's certificate would still be accepted.
+    ///
+    /// # Errors
+    /// Expired, revoked, or of an authority that is no longer trusted.
+    pub(crate) fn check_certificate(&self, tls: &TlsContext) -> Result<(), TlsError> {
+        let chain = self.0.core.lock().chain.clone();
+        tls.is_still_good(&chain)
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {

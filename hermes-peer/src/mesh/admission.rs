@@ -95,6 +95,16 @@ pub(crate) enum Entry {
     Queued(Queued),
 }
 
+impl Entry {
+    /// Ready when a handler may run.
+    pub(crate) async fn permit(self) -> Permit {
+        match self {
+            Self::Now(permit) => permit,
+            Self::Queued(queued) => queued.permit().await,
+        }
+    }
+}
+
 impl Admission {
     /// A door with these limits and nobody inside.
     pub(crate) fn new(limits: HandlerLimits) -> Arc<Self> {

@@ -202,7 +202,7 @@ impl Mesh {
         facts.epoch = Some(established.authenticated.epoch);
         facts.agent = Some(established.authenticated.identity.agent().clone());
         drop(facts);
-        self.start(peer, established)
+        self.begin_link(peer, established)
     }
 
     fn resume(
@@ -227,7 +227,7 @@ impl Mesh {
         }
     }
 
-    fn start(self: &Arc<Self>, peer: &Peer, established: Established) -> Placed {
+    fn begin_link(self: &Arc<Self>, peer: &Peer, established: Established) -> Placed {
         let Established { authenticated, connection, input } = established;
         let machine = Link::new(
             Instant::now().into_std(),

@@ -124,7 +124,7 @@ impl Mesh {
         info.facts.idempotent = true;
         info.access = access;
         let handler = BuiltIn { mesh: Arc::downgrade(self), info, answer };
-        let registered = Registered::new(Arc::new(handler)).expect("the built-in schemas are good");
+        let registered = Registered::new(Arc::new(handler), HandlerLimits::default()).expect("the built-in schemas are good");
         self.insert_handler(Arc::new(registered)).expect("built-ins come first, each once");
     }
 }

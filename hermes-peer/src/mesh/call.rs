@@ -236,7 +236,7 @@ impl Exchange {
                 Ok(Err(_)) => continue,
                 Err(_) => return Err(self.expire()),
             };
-            let envelope = self.envelope(&provider.info);
+            let envelope = self.envelope(&provider.info)?;
             let slots_read = envelope.slots.iter().map(|slot| slot.name.clone()).collect();
             let message = outgoing(&envelope, &self.order.body)?;
             match stream.try_send(MessageType::Request, message, !self.order.has_items) {
@@ -254,7 +254,7 @@ impl Exchange {
         }
     }
 
-    fn envelope(&self, info: &CapabilityInfo) -> Envelope {
+    fn envelope(&self, info: &CapabilityInfo) -> Result<Envelope, Fault> {
         let order = &self.order;
         let parent = order.parent.as_deref();
         let mut envelope = Envelope::default();
@@ -283,9 +283,9 @@ impl Exchange {
         }
         if let Some(session) = &order.session {
             envelope.session = Some(session.id());
-            envelope.slots = session.read(&info.reads);
+            envelope.slots = session.read(info.reads.iter().chain(&info.writes))?;
         }
-        envelope
+        Ok(envelope)
     }
 
     /// The part of a trace that this call is: the end of its message id, which is random.

@@ -50,12 +50,12 @@ use crate::mesh::handler::Caller;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
 use crate::mesh::handler::Scope;
-use crate::mesh::idempotency::Begin;
-use crate::mesh::idempotency::StoredAnswer;
 use crate::mesh::participation::SessionUse;
-use crate::mesh::session::SlotView;
+use crate::mesh::slot::SlotView;
 use crate::observe::Direction;
 use crate::observe::MessageKind;
+use crate::observe::MessageSeen;
+use crate::observe::What;
 use crate::schema::Compiled;
 use crate::schema::Violation;
 use crate::schema::nearest;
@@ -69,11 +69,11 @@ pub(crate) struct Registered {
     pub(crate) input: Option<Compiled>,
     pub(crate) output: Option<Compiled>,
     pub(crate) item: Option<Compiled>,
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
 }
 
 /// What a handler gave and the slots that it wrote.
-type Outcomes = (Answer, Vec<SlotValue>);
+pub(crate) type Outcomes = (Answer, Vec<SlotValue>);
 
 /// A call that this node makes to itself.
 pub(crate) struct LocalCall {
@@ -128,7 +128,7 @@ impl Mesh {
             self.send_fault(&stream, &fault);
             return;
         };
-        let seen = Seen::new(&self, &stream, &envelope, started);
+        let seen = Seen::new(&stream, &envelope, started);
         seen.request(&self, &envelope, received.message.body.len());
         let identity = stream.link().peer();
         let time_left = envelope.time_left.unwrap_or(self.settings.call_timeout);
@@ -192,7 +192,8 @@ impl Mesh {
             && let Some(registered) = self.handlers.load().get(&order.capability)
         {
             envelope.session = Some(session.id());
-            envelope.slots = session.read(&registered.info.reads);
+            let info = &registered.info;
+            envelope.slots = session.read(info.reads.iter().chain(&info.writes))?;
         }
         let caller = Caller {
             agent: self.agent.clone(),
@@ -227,26 +228,11 @@ impl Mesh {
         self.check_policy(&request.caller, &registered.info)?;
         let value = check_input(&request.body, &registered)?;
         let Some(key) = request.envelope.idempotency_key.clone() else {
-            return self.admit(request, registered, value).await;
+            return self.handle(request, registered, value).await;
         };
-        let begin = self.idempotency.begin(
-            &request.caller.agent,
-            &registered.info.name,
-            &key,
-            &request.body.bytes,
-            Instant::now().into_std(),
-        );
-        match begin {
-            Begin::Run(guard) => {
-                let is_repeatable = registered.info.facts.idempotent;
-                let outcome = self.admit(request, registered, value).await;
-                guard.finish(&outcome, is_repeatable, Instant::now().into_std());
-                outcome
-            }
-            Begin::Wait(first) => first.await.and_then(StoredAnswer::into_outcomes),
-            Begin::Replay(stored) => stored.into_outcomes(),
-            Begin::Refused(fault) => Err(fault),
-        }
+        let body = request.body.bytes.clone();
+        let (caller, info) = (request.caller.agent.clone(), registered.info.clone());
+        self.clone().once(caller, &info, key, &body, move || self.handle(request, registered, value)).await
     }
 
     fn find_handler(&self, envelope: &Envelope) -> Result<Arc<Registered>, Fault> {
@@ -316,7 +302,7 @@ impl Mesh {
         Err(Fault::new(ErrorCode::PermissionDenied, message))
     }
 
-    async fn admit(
+    async fn handle(
         self: Arc<Self>,
         request: Request,
         registered: Arc<Registered>,
@@ -337,7 +323,7 @@ impl Mesh {
         let items = request.items.map(|items| check_items(items, registered.clone()));
         let incoming = Incoming { body: request.body, value, items, scope: scope.clone() };
         let handling = async {
-            let permit = entering.await;
+            let permit = entering.permit().await;
             let handler = registered.handler.clone();
             let called = CURRENT.scope(scope.clone(), async move { handler.call(incoming).await });
             let outcome = AssertUnwindSafe(called).catch_unwind().await;
@@ -369,7 +355,7 @@ impl Mesh {
             message_id,
             correlation_id: envelope.correlation_id.unwrap_or(message_id),
             session: envelope.session,
-            slots: Mutex::new(SlotView::new(envelope.slots.clone(), info.writes.clone())),
+            slots: Mutex::new(SlotView::new(envelope.slots.clone(), &info.reads, &info.writes)),
             deadline: request.deadline,
             path: envelope.path.clone(),
             hops: envelope.hops,
@@ -584,7 +570,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(_mesh: &Mesh, stream: &StreamHandle, envelope: &Envelope, started: Instant) -> Self {
+    fn new(stream: &StreamHandle, envelope: &Envelope, started: Instant) -> Self {
         let message_id = envelope.message_id.unwrap_or_default();
         Self {
             peer: stream.link().peer().node().clone(),
@@ -599,14 +585,16 @@ impl Seen {
 
     fn request(&self, mesh: &Mesh, envelope: &Envelope, bytes: usize) {
         let slots_read = envelope.slots.iter().map(|slot| slot.name.clone()).collect();
-        mesh.observe_served(self.message(Direction::Received, MessageKind::Request, bytes, None), slots_read, Vec::new());
+        let mut message = self.message(Direction::Received, MessageKind::Request, bytes, None);
+        message.slots_read = slots_read;
+        mesh.observer.record(What::Message(message));
     }
 
     fn answer(&self, mesh: &Mesh, kind: MessageKind, bytes: usize, code: Option<ErrorCode>, writes: &[SlotValue]) {
-        let slots_written = writes.iter().map(|slot| slot.name.clone()).collect();
         let mut message = self.message(Direction::Sent, kind, bytes, code);
         message.took = Some(self.started.elapsed());
-        mesh.observe_served(message, Vec::new(), slots_written);
+        message.slots_written = writes.iter().map(|slot| slot.name.clone()).collect();
+        mesh.observer.record(What::Message(message));
     }
 
     fn message(
@@ -615,8 +603,8 @@ impl Seen {
         kind: MessageKind,
         bytes: usize,
         code: Option<ErrorCode>,
-    ) -> crate::observe::MessageSeen {
-        crate::observe::MessageSeen {
+    ) -> MessageSeen {
+        MessageSeen {
             direction,
             message: kind,
             peer: self.peer.clone(),

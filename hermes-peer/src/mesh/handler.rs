@@ -24,7 +24,7 @@ use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::Trace;
 
 use crate::mesh::admission::HandlerLimits;
-use crate::mesh::session::SlotView;
+use crate::mesh::slot::SlotView;
 
 /// A message's body: bytes, and what they are.
 #[derive(Clone, PartialEq, Eq)]

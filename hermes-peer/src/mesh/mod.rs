@@ -6,18 +6,19 @@ mod builtin;
 pub(crate) mod call;
 mod dial;
 mod dispatch;
-mod events;
+pub(crate) mod events;
+mod keyed;
 pub(crate) mod handler;
 pub(crate) mod idempotency;
 pub(crate) mod participation;
 pub(crate) mod peers;
 pub(crate) mod program;
-mod providers;
+pub(crate) mod providers;
 pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod slot;
-mod start;
+pub(crate) mod start;
 mod strangers;
 pub(crate) mod subscription;
 
@@ -88,8 +89,8 @@ pub(crate) struct Mesh {
     pub(crate) observer: Observer,
     pub(crate) peers: PeerTable,
     pub(crate) sessions: Sessions,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) idempotency: Idempotency,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) idempotency: Arc<Idempotency>,
     pub(crate) policy: ArcSwap<Policy>,
     pub(crate) tracker: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -100,6 +101,8 @@ pub(crate) struct Mesh {
     providers: ArcSwap<HashMap<CapabilityName, Vec<Provider>>>,
     revision: AtomicU64,
     /// Told when providers change, or an attempt to reach one has failed.
+    /// Events that peers have lost and do not know of yet.
+    lags: Mutex<events::Lags>,
     news: Notify,
     strangers: Strangers,
     stranger_log: LogGate,

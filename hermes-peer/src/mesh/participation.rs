@@ -30,10 +30,13 @@ impl SessionUse {
     }
 
     /// The values of these slots, as far as they have one here.
-    pub(crate) fn read(&self, names: &[SlotName]) -> Vec<SlotValue> {
+    pub(crate) fn read<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a SlotName>,
+    ) -> Result<Vec<SlotValue>, Fault> {
         match self {
-            Self::Owner(session, _) => session.read(names),
-            Self::Participant(_, scope) => scope.slots.lock().read(names),
+            Self::Owner(session, _) => session.read(names).map_err(|gone| SlotRefused::from(gone).into_fault()),
+            Self::Participant(_, scope) => Ok(scope.slots.lock().values(names)),
         }
     }
 
@@ -42,7 +45,7 @@ impl SessionUse {
         match self {
             Self::Owner(session, _) => session.write(writes).map(drop).map_err(SlotRefused::into_fault),
             Self::Participant(_, scope) => {
-                scope.slots.lock().absorb(writes).map_err(SlotRefused::into_fault)
+                scope.slots.lock().absorb(writes.to_vec()).map_err(SlotRefused::into_fault)
             }
         }
     }

@@ -169,12 +169,12 @@ impl Peer {
                 facts.listed.push(name.clone());
             }
         }
+        let mut unknown = Vec::new();
         for endpoint in &sighting.endpoints {
             let known = facts.addresses.iter_mut().find(|address| address.endpoint == *endpoint);
             match known {
                 Some(address) => (address.source, address.seen) = (sighting.source, now),
-                None if facts.addresses.len() >= MAX_ADDRESSES => {}
-                None => facts.addresses.push(Address {
+                None => unknown.push(Address {
                     endpoint: endpoint.clone(),
                     source: sighting.source,
                     seen: now,
@@ -183,6 +183,8 @@ impl Peer {
                 }),
             }
         }
+        let room = MAX_ADDRESSES.saturating_sub(facts.addresses.len());
+        facts.addresses.extend(unknown.into_iter().take(room));
         drop(facts);
         self.changed.notify_waiters();
     }

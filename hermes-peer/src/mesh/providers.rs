@@ -18,6 +18,7 @@ use hermes_peer_proto::wire::Target;
 use crate::link::LinkHandle;
 use crate::mesh::Mesh;
 use crate::mesh::admission::Admission;
+use crate::mesh::admission::HandlerLimits;
 use crate::mesh::call::Order;
 use crate::mesh::dispatch::Registered;
 use crate::mesh::handler::Handler;
@@ -59,8 +60,10 @@ pub enum RegisterError {
 }
 
 impl Registered {
-    pub(crate) fn new(handler: Arc<dyn Handler>) -> Result<Self, RegisterError> {
+    pub(crate) fn new(handler: Arc<dyn Handler>, default: HandlerLimits) -> Result<Self, RegisterError> {
         let info = handler.info();
+        let own = handler.limits();
+        let limits = if own == HandlerLimits::default() { default } else { own };
         let compile = |which, schema: &str| -> Result<Option<Compiled>, RegisterError> {
             let refused =
                 |reason: String| RegisterError::Schema { name: info.name.clone(), which, reason };
@@ -75,7 +78,7 @@ impl Registered {
             input: compile("input", &info.input_schema)?,
             output: compile("output", &info.output_schema)?,
             item: compile("item", info.item_schema.as_deref().unwrap_or_default())?,
-            admission: Admission::new(handler.limits()),
+            admission: Admission::new(limits),
             handler,
             info,
         })
@@ -85,7 +88,7 @@ impl Registered {
 impl Mesh {
     /// Provides a capability from now on; the mesh learns of it at once.
     pub(crate) fn register(self: &Arc<Self>, handler: Arc<dyn Handler>) -> Result<(), RegisterError> {
-        let registered = Arc::new(Registered::new(handler)?);
+        let registered = Arc::new(Registered::new(handler, self.settings.handler_limits)?);
         let name = registered.info.name.clone();
         if name.as_str().starts_with(BUILT_IN) {
             return Err(RegisterError::Reserved { name });

@@ -9,6 +9,7 @@ use hermes_peer_proto::protocol::limits::HANDSHAKE_TIMEOUT;
 use hermes_peer_proto::protocol::limits::MAX_UNAUTHENTICATED;
 use hermes_peer_proto::protocol::limits::MAX_UNAUTHENTICATED_PER_SOURCE;
 
+use crate::mesh::admission::HandlerLimits;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::tcp::TransportSettings;
 
@@ -40,6 +41,8 @@ pub(crate) struct MeshSettings {
     pub(crate) link_park: Duration,
     pub(crate) secret_lifetime: Duration,
     pub(crate) drain_timeout: Duration,
+    /// Of a capability that says nothing itself.
+    pub(crate) handler_limits: HandlerLimits,
     /// Observations kept in memory.
     pub(crate) journal_records: usize,
 }
@@ -70,6 +73,7 @@ impl Default for MeshSettings {
             link_park: Duration::from_secs(120),
             secret_lifetime: Duration::from_secs(24 * 3600),
             drain_timeout: Duration::from_secs(30),
+            handler_limits: HandlerLimits::default(),
             journal_records: 10_000,
         }
     }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use hermes_peer_proto::wire::ErrorCode;
+use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::Merge;
 use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::SlotName;
@@ -91,6 +92,11 @@ pub enum SlotRefused {
 }
 
 impl SlotRefused {
+    /// The error as the other side gets it.
+    pub(crate) fn into_fault(self) -> Fault {
+        Fault::new(self.code(), self.to_string())
+    }
+
     /// The code that the other side sees.
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -40,7 +40,7 @@ use crate::mesh::session::Sessions;
 use crate::mesh::settings::MeshSettings;
 use crate::mesh::strangers::LogGate;
 use crate::mesh::strangers::Strangers;
-use crate::mesh::subscription::SubscriptionSettings;
+use crate::mesh::subscription::EventSettings;
 use crate::mesh::subscription::Subscriptions;
 use crate::observe::Observer;
 use crate::transport::endpoint::Endpoint;
@@ -70,9 +70,8 @@ pub(crate) struct Parts {
     pub(crate) tokens: Option<Arc<TokenSet>>,
     pub(crate) policy: Policy,
     pub(crate) sessions: SessionSettings,
-    pub(crate) subscriptions: SubscriptionSettings,
+    pub(crate) events: EventSettings,
     pub(crate) idempotency: IdempotencySettings,
-    pub(crate) sources: Vec<Box<dyn Source>>,
 }
 
 /// Why a mesh does not start.
@@ -85,34 +84,37 @@ pub(crate) enum MeshStartError {
 }
 
 impl Mesh {
-    pub(crate) fn new(parts: &mut Parts) -> Arc<Self> {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let settings = parts.settings.clone();
         let mesh = Arc::new(Self {
-            node: parts.node.clone(),
-            agent: parts.agent.clone(),
+            node: parts.node,
+            agent: parts.agent,
             epoch: Epoch(u64::try_from(since.as_micros()).unwrap_or_default()),
             address: OnceLock::new(),
-            observer: Observer::new(settings.journal_records),
+            observer: Observer::new(parts.settings.journal_records),
             peers: PeerTable::default(),
-            sessions: Sessions::new(parts.sessions.clone()),
-            subscriptions: Subscriptions::new(parts.subscriptions.clone()),
-            idempotency: Idempotency::new(parts.idempotency.clone()),
-            policy: ArcSwap::from_pointee(parts.policy.clone()),
+            sessions: Sessions::new(parts.sessions),
+            subscriptions: Arc::new(Subscriptions::new(parts.events)),
+            idempotency: Arc::new(Idempotency::new(parts.idempotency)),
+            policy: ArcSwap::from_pointee(parts.policy),
             tracker: TaskTracker::new(),
             shutdown: CancellationToken::new(),
-            tls: parts.tls.clone(),
-            tokens: parts.tokens.clone(),
+            tls: parts.tls,
+            tokens: parts.tokens,
             handlers: ArcSwap::from_pointee(HashMap::new()),
             providers: ArcSwap::default(),
             revision: AtomicU64::new(1),
             news: Notify::new(),
-            strangers: Strangers::new(settings.unauthenticated, settings.unauthenticated_per_source),
+            strangers: Strangers::new(
+                parts.settings.unauthenticated,
+                parts.settings.unauthenticated_per_source,
+            ),
+            lags: Mutex::default(),
             stranger_log: LogGate::new(STRANGER_LOG),
             is_draining: AtomicBool::new(false),
             announcement: Mutex::new(None),
             myself: OnceLock::new(),
-            settings,
+            settings: parts.settings,
         });
         // Set once, right here: the mesh is not known to anybody else yet.
         let _first = mesh.myself.set(Arc::downgrade(&mesh));
@@ -140,6 +142,7 @@ impl Mesh {
         }
         self.tracker.spawn(self.clone().look_after_sessions());
         self.tracker.spawn(self.clone().look_after_certificates());
+        self.tracker.spawn(self.clone().look_after_interests());
         Ok(())
     }
 
@@ -307,6 +310,7 @@ impl Mesh {
                 link.stop(Stop::Close);
             }
         }
+        self.subscriptions.close();
         self.shutdown.cancel();
         self.tracker.close();
         // The last frames are on their way; a peer that does not take them is not waited for.
@@ -318,6 +322,47 @@ impl Mesh {
             }
         }
         is_whole
+    }
+
+    /// The node is given up without a word to running work.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        if self.is_draining.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.say_goodbye(true);
+        for peer in self.peers.all() {
+            if let Some(link) = peer.link.load_full() {
+                link.stop(Stop::Close);
+            }
+        }
+        self.subscriptions.close();
+        self.shutdown.cancel();
+    }
+
+    /// Dials every known peer once.
+    pub(crate) async fn settle_peers(&self, patience: Duration) {
+        self.look_around();
+        let deadline = Instant::now() + patience;
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let is_open = |peer: &Arc<crate::mesh::peers::Peer>| {
+                let facts = peer.state.lock();
+                let is_known = facts.is_known;
+                let has_failed = facts.failures > 0;
+                drop(facts);
+                !(has_failed || (peer.is_linked() && is_known))
+            };
+            let open: Vec<_> = self.peers.all().into_iter().filter(is_open).collect();
+            if open.is_empty() {
+                return;
+            }
+            open.iter().filter(|peer| !peer.is_linked()).for_each(|peer| peer.want());
+            if tokio::time::timeout_at(deadline, news).await.is_err() {
+                return;
+            }
+        }
     }
 
     fn say_goodbye(&self, final_word: bool) {

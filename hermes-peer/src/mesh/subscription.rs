@@ -290,6 +290,19 @@ impl Subscriptions {
         }
     }
 
+    /// For what a peer wants an event on the topic of which it has this share: what it misses if the event is lost.
+    pub(crate) fn wanted_by(&self, peer: &NodeId, topic: &Topic, share: &Share) -> Vec<Interest> {
+        let is_meant = |interest: &&Interest| {
+            let has_share = match &interest.group {
+                None => share.single,
+                Some(group) => share.groups.contains(group),
+            };
+            has_share && interest.pattern.covers(topic)
+        };
+        let table = self.table.lock();
+        table.peers.get(peer).into_iter().flatten().filter(is_meant).cloned().collect()
+    }
+
     /// Whether an event is seen for the first time. Keys belong to the agent that publishes; they are remembered for
     /// 2 minutes, and the last 65,536 of them.
     pub(crate) fn is_new(&self, publisher: &AgentUri, key: &str, now: Instant) -> bool {

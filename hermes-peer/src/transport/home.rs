@@ -20,7 +20,7 @@ pub(crate) fn development_authority() -> Result<Authority, AuthorityError> {
         |name| std::env::var_os(name).map(PathBuf::from),
         std::env::home_dir(),
     );
-    open_or_create(&folder.ok_or(AuthorityError::NoHome)?.join("ca"))
+    authority_in(&folder.ok_or(AuthorityError::NoHome)?.join("ca"))
 }
 
 /// The data folder, from the environment. Relative paths are no answer: each process would find another.
@@ -39,7 +39,12 @@ fn data_folder(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>
     shared.map(|shared| shared.join("hermes-peer"))
 }
 
-fn open_or_create(folder: &Path) -> Result<Authority, AuthorityError> {
+/// The authority in this folder, made at first use.
+///
+/// # Errors
+///
+/// As for [`development_authority`].
+pub(crate) fn authority_in(folder: &Path) -> Result<Authority, AuthorityError> {
     let authority = {
         let _lock = files::lock(folder)?;
         private::check_folder(folder).map_err(|why| AuthorityError::Unwritable {

@@ -50,6 +50,16 @@ pub enum SubscribeRefused {
     },
 }
 
+impl SubscribeRefused {
+    /// The code that the subscriber sees.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::TooMany { .. } => ErrorCode::Overloaded,
+            Self::GroupName { .. } => ErrorCode::InvalidInput,
+        }
+    }
+}
+
 /// An event that came about by too many others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
