@@ -13,7 +13,6 @@ mod input;
 mod log;
 mod outcome;
 mod output;
-mod schema_file;
 
 use std::io;
 use std::process::ExitCode;

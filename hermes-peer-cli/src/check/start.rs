@@ -4,16 +4,20 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 
+use hermes_peer::CapabilityInfo;
+use hermes_peer::Program;
+use hermes_peer::ProgramError;
+use hermes_peer::StartError;
 use hermes_peer::certificates::CertificateFacts;
 use hermes_peer::certificates::TlsFiles;
+use hermes_peer::check_schema;
 use hermes_peer::config::AuthConfig;
 use hermes_peer::config::Config;
 use hermes_peer::config::Finding;
 use hermes_peer::config::ProgramConfig;
 use hermes_peer::config::Severity;
+use hermes_peer::describe;
 use hermes_peer_proto::wire::AgentUri;
-
-use crate::schema_file::SchemaFile;
 
 /// What a start would begin with.
 #[derive(Debug)]
@@ -95,38 +99,40 @@ fn certificates(config: &Config, report: &mut Report<'_>) -> Option<CertificateF
 
 fn check_program(index: usize, program: &ProgramConfig, report: &mut Report<'_>) {
     let key = |part: &str| format!("programs[{index}].{part}");
-    let command = program.command.first().map(String::as_str).unwrap_or_default();
-    if command.contains('/') {
-        if !is_executable(Path::new(command)) {
-            let message = format!("`{command}` is not executable");
-            report.error(&key("command"), &message, &format!("run `chmod +x {command}`"));
-        }
-    } else if !is_in_path(command) {
-        let message = format!("there is no program `{command}` in PATH");
-        report.error(&key("command"), &message, "install it, or write its path; `./` is this file's folder");
+    let runnable = Program::new(CapabilityInfo::new(program.capability.clone()), &program.command)
+        .and_then(|program| program.check());
+    if let Err(why) = runnable {
+        let remedy = match why {
+            ProgramError::NotFound { .. } => {
+                "install it, or write its path: without a `/` it is looked up in PATH, `./` is this file's folder"
+            }
+            _ => "",
+        };
+        report.error(&key("command"), &why.to_string(), remedy);
     }
     if let Some(schema) = &program.schema
-        && let Err(why) = SchemaFile::load(schema)
+        && let Err(why) = check_schema_file(program, schema)
     {
-        report.error(&key("schema"), &format!("{} {why}", schema.display()), "");
+        report.error(&key("schema"), &why, "");
     }
 }
 
-fn is_in_path(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let with_suffix = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    std::env::split_paths(&folders).any(|folder| is_executable(&folder.join(&with_suffix)))
-}
-
-#[cfg(unix)]
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(path: &Path) -> bool {
-    path.is_file()
+fn check_schema_file(program: &ProgramConfig, path: &Path) -> Result<(), String> {
+    let mut info = CapabilityInfo::new(program.capability.clone());
+    describe(&mut info, path).map_err(|error| match error {
+        StartError::Setting { reason, .. } => reason,
+        error => error.to_string(),
+    })?;
+    let item = info.item_schema.as_deref().unwrap_or_default();
+    for (part, schema) in [("input", &*info.input_schema), ("output", &*info.output_schema), ("item", item)] {
+        if schema.is_empty() {
+            continue;
+        }
+        let refused = |why: String| format!("{}: its `{part}` cannot be used: {why}", path.display());
+        let schema = serde_json::from_str(schema).map_err(|error| refused(error.to_string()))?;
+        check_schema(&schema).map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(())
 }
 
 fn check_listen(config: &Config, report: &mut Report<'_>) {
