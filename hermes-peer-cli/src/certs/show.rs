@@ -193,3 +193,34 @@ fn print(shown: &[Shown], out: &mut Output) -> Result<(), Failure> {
     }
     out.table(&table)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    #[test]
+    fn a_certificate_of_another_time_says_so() {
+        // FC-020
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::create(folder.path()).unwrap();
+        let facts = CertificateFacts::load(&authority.ca_path()).unwrap();
+        let lookup = Lookup::open(folder.path());
+        let shown = |not_before: SystemTime, not_after: SystemTime| {
+            let mut facts = facts.clone();
+            (facts.not_before, facts.not_after) = (not_before, not_after);
+            lookup.describe(&authority.ca_path(), facts)
+        };
+        let now = SystemTime::now();
+        let expired = shown(now - 9 * DAY, now - 3 * DAY - Duration::from_secs(60));
+        assert_eq!(expired.state, State::Expired);
+        assert!(expired.until.ends_with(" UTC (expired 3 days ago)"), "{}", expired.until);
+        let early = shown(now + 2 * DAY, now + 9 * DAY);
+        assert_eq!(early.state, State::NotYetValid);
+        assert!(early.until.contains(", not valid before "), "{}", early.until);
+        assert_eq!(shown(now - DAY, now + DAY).state, State::Valid);
+    }
+}

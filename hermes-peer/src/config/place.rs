@@ -66,6 +66,6 @@ mod tests {
         };
         assert_eq!(found("programs[0].command[0]"), ((3, 15), Some("    command: [cat]".to_owned())));
         assert_eq!(found("programs[0].schema").0.0, 2, "what there is of the way");
-        assert_eq!(found("auth.cert"), ((4, 29), None));
+        assert_eq!(found("auth.cert"), ((4, 27), None));
     }
 }
