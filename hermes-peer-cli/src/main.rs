@@ -39,6 +39,7 @@ fn main() -> ExitCode {
 fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let global = &args.global;
     log::start(global.verbose, log::quiet())?;
+    tracing::debug!(version = env!("CARGO_PKG_VERSION"), "{} starts", args::COMMAND);
     match &args.verb {
         Verb::Init { dir } => init::run(dir, global.json, out),
         Verb::Check { file } => check::run(file.as_deref(), global, out),

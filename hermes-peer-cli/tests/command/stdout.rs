@@ -29,6 +29,26 @@ fn there_are_no_escape_codes_in_pipes_and_files() {
 }
 
 #[test]
+fn the_log_goes_to_stderr_and_leaves_the_result_alone() {
+    // FC-080
+    let folder = Folder::new();
+    folder.write("peers.yaml", "node_id: here-01\n");
+    for (args, variable) in
+        [(&["check", "--json", "-vvv"][..], ("RUST_LOG", "")), (&["check", "--json"], ("RUST_LOG", "trace"))]
+    {
+        let ended = Ended::of(folder.command(args).env(variable.0, variable.1).output().unwrap());
+        let result: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!((ended.code, &result["ok"]), (Some(0), &true.into()), "{args:?}");
+        assert!(ended.err.contains("DEBUG hermes-peer starts"), "{args:?}: {}", ended.err);
+    }
+    // A log that cannot be written is no reason to fail.
+    if let Ok(full) = File::options().write(true).open("/dev/full") {
+        let output = folder.command(&["check", "-vvv"]).stderr(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+#[test]
 fn a_full_disk_is_told_and_no_success() {
     // FC-080
     let full = std::path::Path::new("/dev/full");

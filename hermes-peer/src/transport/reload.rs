@@ -3,6 +3,8 @@
 //! What is in force is replaced as a whole, and only by a set that fits together; until then the last good one serves.
 //! Handshakes take what is in force when they begin.
 
+pub(crate) mod check;
+
 use std::fmt;
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;
@@ -53,38 +55,6 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// What the authorities revoked.
     pub crl: Option<PathBuf>,
-}
-
-/// What a look at a node's files shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CheckedFiles {
-    /// The node's certificate.
-    pub own: CertificateFacts,
-    /// What the owner should know about the files, though they can be used.
-    pub warnings: Vec<String>,
-}
-
-impl TlsFiles {
-    /// The files of a node.
-    pub fn new(ca: PathBuf, cert: PathBuf, key: PathBuf, crl: Option<PathBuf>) -> Self {
-        Self { ca, cert, key, crl }
-    }
-
-    /// Reads them as a start does.
-    ///
-    /// # Errors
-    ///
-    /// What a start would refuse: a file is missing or broken, or they do not fit together.
-    pub fn check(&self) -> Result<CheckedFiles, LoadError> {
-        let context = TlsContext::from_files(self.clone())?;
-        let own = context.own().ok_or_else(|| LoadError::Tls {
-            path: self.cert.clone(),
-            why: TlsError::NoCertificate,
-        })?;
-        let warnings = context.warnings();
-        Ok(CheckedFiles { own, warnings })
-    }
 }
 
 /// Why files cannot be used.
