@@ -160,7 +160,7 @@ pub struct Envelope {
     pub slots: Vec<SlotValue>,
     /// What an answer's body is.
     pub outcome: Outcome,
-    /// Events of this subscription's group, or lost before this one.
+    /// Events lost at this place.
     pub lagged: u64,
     /// Which try this is, from 0.
     pub attempt: u8,

@@ -23,7 +23,7 @@ use crate::wire::Window;
 const WRITE_AHEAD: usize = 64 * 1024;
 
 impl Link {
-    /// Encodes what is ready to be sent, up to about [`WRITE_AHEAD`] bytes in the batch. True if anything was added.
+    /// Encodes what is ready to be sent, up to about 64 KiB in the batch. True if anything was added.
     pub fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) -> bool {
         let Some(version) = self.version() else {
             return false;
