@@ -24,8 +24,8 @@ pub use api::session::Session;
 pub use hermes_peer_derive::capability;
 pub use hermes_peer_proto::security::{AgentPattern, Effect, InvalidPattern, Pattern, Rule, TokenSet, Verb};
 pub use hermes_peer_proto::wire::{
-    Access, AgentUri, CapabilityInfo, CapabilityName, CapabilityVersion, ContentType, Epoch, ErrorCode, Facts, InvalidName,
-    Merge, MessageId, NodeId, SessionId, SlotName, Topic, TopicPattern,
+    Access, AgentUri, CapabilityInfo, CapabilityName, CapabilityVersion, ContentType, Epoch, ErrorCode,
+    Facts, InvalidName, Merge, MessageId, NodeId, SessionId, SlotName, Topic, TopicPattern,
 };
 pub use mesh::admission::HandlerLimits;
 pub use mesh::handler::{Body, Caller};

@@ -67,10 +67,7 @@ mod names {
 fn every_key_reaches_the_description() {
     let info = retrieve.info();
     assert_eq!(info.name.as_str(), "knowledge.retrieve");
-    assert_eq!(
-        info.description,
-        "Finds the passages that answer a question.\n\nBest first."
-    );
+    assert_eq!(info.description, "Finds the passages that answer a question.\n\nBest first.");
     assert_eq!(info.version.to_string(), "1.2.3");
     assert!(info.facts.idempotent && info.facts.read_only && info.facts.reentrant);
     assert!(!info.facts.destructive && !info.streams);
@@ -113,9 +110,6 @@ fn streams_in_and_out_have_schemas_of_their_items() {
 
 #[tokio::test]
 async fn a_handler_is_still_a_function() {
-    assert_eq!(
-        names::input::run("again".to_owned()).await.ok().as_deref(),
-        Some("again")
-    );
+    assert_eq!(names::input::run("again".to_owned()).await.ok().as_deref(), Some("again"));
     assert!(erase::run().await.is_ok());
 }

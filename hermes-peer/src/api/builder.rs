@@ -332,7 +332,10 @@ impl NodeBuilder {
             Some(folder) => home::authority_in(&folder),
             None => home::development_authority(),
         });
-        let authority = opening.await.map_err(|_| StartError::Setting { name: "auth", reason: "the runtime is shutting down".to_owned() })??;
+        let authority = opening.await.map_err(|_| StartError::Setting {
+            name: "auth",
+            reason: "the runtime is shutting down".to_owned(),
+        })??;
         let tls = TlsContext::issued_by(authority.folder().to_owned(), agent.clone(), node.clone())?;
         Ok((tls, None))
     }

@@ -167,9 +167,12 @@ impl Node {
     /// # Errors
     /// `SESSION_EXPIRED` if it has ended or was never opened here: the two are not told apart.
     pub fn session(&self, id: SessionId) -> Result<Session, CallError> {
-        let state = self.0.mesh.sessions.session(id, Instant::now()).map_err(|gone| {
-            CallError::new(ErrorCode::SessionExpired, format!("{gone}"))
-        })?;
+        let state = self
+            .0
+            .mesh
+            .sessions
+            .session(id, Instant::now())
+            .map_err(|gone| CallError::new(ErrorCode::SessionExpired, format!("{gone}")))?;
         Ok(Session::new(self.0.mesh.clone(), state))
     }
 

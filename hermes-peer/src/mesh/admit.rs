@@ -50,7 +50,8 @@ impl Mesh {
             let mesh = self.clone();
             self.tracker.spawn(async move {
                 let greeting = async {
-                    let connection = mesh.tls.accept(Box::new(stream)).await.map_err(|error| error.to_string())?;
+                    let connection =
+                        mesh.tls.accept(Box::new(stream)).await.map_err(|error| error.to_string())?;
                     let local = mesh.local(&connection);
                     let decide = |received| mesh.clone().decide(received);
                     let established = link::accept(connection, local, mesh.nonce(), decide)
@@ -97,7 +98,8 @@ impl Mesh {
                     ErrorCode::Overloaded,
                     "this node has as many peers as it takes (`limits.max_connections`)",
                 );
-                fault.retry_after_ms = Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
+                fault.retry_after_ms =
+                    Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
                 return Err(fault);
             }
             return Ok((received, new_link, Resumption::New));
@@ -157,7 +159,8 @@ impl Mesh {
         if !is_alive {
             return None;
         }
-        let message = format!("a node `{}` is linked here already: give one of the two another `node_id`", peer.node);
+        let message =
+            format!("a node `{}` is linked here already: give one of the two another `node_id`", peer.node);
         tracing::warn!(peer = %peer.node, agent = %newcomer.identity.agent(), "{message}");
         self.observe_peer(&peer.node, PeerState::Refused, &message);
         Some(Fault::new(ErrorCode::PermissionDenied, message))
@@ -178,7 +181,8 @@ impl Mesh {
         }
         if let Some(link) = &standing {
             if link.is_connected() && link.epoch() == established.authenticated.epoch {
-                let is_kept = self.survivor(peer, &facts, link, &established.authenticated) == Survivor::Standing;
+                let is_kept =
+                    self.survivor(peer, &facts, link, &established.authenticated) == Survivor::Standing;
                 if is_kept {
                     return Placed::Duplicate(Box::new(established));
                 }
@@ -239,7 +243,8 @@ impl Mesh {
             self.settings.link.clone(),
             authenticated.announced,
         );
-        let link = LinkHandle::new(authenticated.identity, authenticated.epoch, machine, authenticated.secret);
+        let link =
+            LinkHandle::new(authenticated.identity, authenticated.epoch, machine, authenticated.secret);
         let link = Arc::new(link);
         let driver = link.driver(1, connection, self.upward()).with_input(input);
         peer.link.store(Some(link.clone()));
@@ -266,10 +271,7 @@ impl Mesh {
             }
         };
         let resumes = (facts.connections > 1).then_some(facts.connections - 1);
-        survivor(
-            &contender(facts.dialled_here, resumes),
-            &contender(newcomer.side == Side::Initiator, None),
-        )
+        survivor(&contender(facts.dialled_here, resumes), &contender(newcomer.side == Side::Initiator, None))
     }
 
     /// A link that another one replaces while both work: what runs on it may end, nothing new begins.
@@ -278,14 +280,23 @@ impl Mesh {
         let link = link.clone();
         self.tracker.spawn(async move {
             let deadline = Instant::now() + DUPLICATE_DRAIN;
-            while link.open_calls() + link.running_calls() > 0 && Instant::now() < deadline && link.is_connected() {
+            while link.open_calls() + link.running_calls() > 0
+                && Instant::now() < deadline
+                && link.is_connected()
+            {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             link.stop(Stop::Close);
         });
     }
 
-    fn run_driver(self: &Arc<Self>, peer: Arc<Peer>, link: Arc<LinkHandle>, generation: u64, driver: LinkDriver) {
+    fn run_driver(
+        self: &Arc<Self>,
+        peer: Arc<Peer>,
+        link: Arc<LinkHandle>,
+        generation: u64,
+        driver: LinkDriver,
+    ) {
         let mesh = self.clone();
         self.tracker.spawn(async move {
             let end = driver.await;
@@ -293,7 +304,13 @@ impl Mesh {
         });
     }
 
-    fn connection_ended(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, generation: u64, end: DriveEnd) {
+    fn connection_ended(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        link: &Arc<LinkHandle>,
+        generation: u64,
+        end: DriveEnd,
+    ) {
         if link.generation() != generation {
             return;
         }

@@ -168,7 +168,8 @@ impl Mesh {
                 let (received, secret) = link.resume_state();
                 ResumeTicket { link: link.id(), received, secret }
             });
-            let expected = Expected { agent: peer.state.lock().expected_agent.clone(), node: Some(peer.node.clone()) };
+            let expected =
+                Expected { agent: peer.state.lock().expected_agent.clone(), node: Some(peer.node.clone()) };
             let local = self.local(&connection);
             let established = link::dial(connection, local, self.nonce(), ticket, expected).await?;
             self.admit(established).await?;

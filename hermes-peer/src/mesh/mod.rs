@@ -7,9 +7,9 @@ pub(crate) mod call;
 mod dial;
 mod dispatch;
 pub(crate) mod events;
-mod keyed;
 pub(crate) mod handler;
 pub(crate) mod idempotency;
+mod keyed;
 pub(crate) mod participation;
 pub(crate) mod peers;
 pub(crate) mod program;
@@ -149,7 +149,8 @@ impl Mesh {
         let credentials = match (connection.prover(), &self.tokens) {
             (Some(key), _) => Credentials::Mtls { key },
             (None, tokens) => {
-                let tokens = tokens.clone().expect("a node has a certificate or tokens: its start sees to that");
+                let tokens =
+                    tokens.clone().expect("a node has a certificate or tokens: its start sees to that");
                 Credentials::Token(tokens)
             }
         };

@@ -35,7 +35,9 @@ impl SessionUse {
         names: impl IntoIterator<Item = &'a SlotName>,
     ) -> Result<Vec<SlotValue>, Fault> {
         match self {
-            Self::Owner(session, _) => session.read(names).map_err(|gone| SlotRefused::from(gone).into_fault()),
+            Self::Owner(session, _) => {
+                session.read(names).map_err(|gone| SlotRefused::from(gone).into_fault())
+            }
             Self::Participant(_, scope) => Ok(scope.slots.lock().values(names)),
         }
     }

@@ -160,13 +160,14 @@ impl Mesh {
             pid: std::process::id(),
             epoch: self.epoch,
         };
-        let announced =
-            tokio::task::spawn_blocking(|| LocalFolder::of_this_user()?.announce(record)).await;
+        let announced = tokio::task::spawn_blocking(|| LocalFolder::of_this_user()?.announce(record)).await;
         match announced {
             Ok(Ok(announcement)) => *self.announcement.lock() = Some(announcement),
             Ok(Err(error @ LocalError::NodeTaken { .. })) => return Err(error),
             // The mesh works without it, by files and by other sources.
-            Ok(Err(error)) => tracing::warn!(%error, "other nodes on this machine will not find this one by themselves"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "other nodes on this machine will not find this one by themselves")
+            }
             Err(_) => {}
         }
         Ok(())
@@ -257,7 +258,10 @@ impl Mesh {
                 }
             }
             Reload::Refused { why } => {
-                tracing::warn!(why, "changed certificate files are not taken up, the last good ones stay in force");
+                tracing::warn!(
+                    why,
+                    "changed certificate files are not taken up, the last good ones stay in force"
+                );
             }
         }
     }

@@ -139,11 +139,7 @@ impl Listener {
     /// Where the system refuses, with the remedy.
     pub(crate) fn bind(address: SocketAddr, settings: TransportSettings) -> Result<Self, ListenError> {
         let socket = listen(address, &settings).map_err(|source| ListenError::new(address, source))?;
-        Ok(Self {
-            socket,
-            settings,
-            logged: None,
-        })
+        Ok(Self { socket, settings, logged: None })
     }
 
     /// Where it listens, with the port that was taken.
@@ -170,10 +166,7 @@ impl Listener {
 
     fn log(&mut self, error: &io::Error) {
         let now = Instant::now();
-        if self
-            .logged
-            .is_none_or(|logged| now.duration_since(logged) >= ACCEPT_LOG_EVERY)
-        {
+        if self.logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_LOG_EVERY) {
             self.logged = Some(now);
             tracing::warn!(%error, "no connection can be accepted; with too many open files, raise the limit (ulimit -n)");
         }
@@ -273,15 +266,10 @@ pub(crate) async fn dial(
     let addresses = match tokio::time::timeout_at(deadline, resolve).await {
         Ok(Ok(addresses)) => alternate(addresses),
         Ok(Err(why)) => {
-            return Err(DialError::Unresolved {
-                endpoint: endpoint.clone(),
-                why,
-            });
+            return Err(DialError::Unresolved { endpoint: endpoint.clone(), why });
         }
         Err(_) => {
-            return Err(DialError::ResolverTimedOut {
-                endpoint: endpoint.clone(),
-            });
+            return Err(DialError::ResolverTimedOut { endpoint: endpoint.clone() });
         }
     };
     match race(addresses, settings.stagger, deadline, connect_once).await {
@@ -289,10 +277,7 @@ pub(crate) async fn dial(
             settings.apply(&stream);
             Ok(stream)
         }
-        Err(tried) => Err(DialError::Unreachable {
-            endpoint: endpoint.clone(),
-            tried: Tried(tried),
-        }),
+        Err(tried) => Err(DialError::Unreachable { endpoint: endpoint.clone(), tried: Tried(tried) }),
     }
 }
 

@@ -18,11 +18,7 @@ pub struct IdempotencySettings {
 
 impl Default for IdempotencySettings {
     fn default() -> Self {
-        Self {
-            keep_for: Duration::from_secs(600),
-            max_keys: 10_000,
-            max_bytes: 64 * 1024 * 1024,
-        }
+        Self { keep_for: Duration::from_secs(600), max_keys: 10_000, max_bytes: 64 * 1024 * 1024 }
     }
 }
 
