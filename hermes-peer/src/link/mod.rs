@@ -211,6 +211,16 @@ impl LinkHandle {
         std::iter::once(core.secret.clone()).chain(core.former_secret.clone()).collect()
     }
 
+    /// Bytes received and not read yet.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.0.core.lock().link.held_bytes()
+    }
+
+    /// Data frames sent and not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.0.core.lock().link.unacknowledged()
+    }
+
     /// Opens a stream, waiting for the peer's limit on how many may be open.
     pub(crate) fn poll_open(&self, cx: &Context<'_>, priority: u8) -> Poll<Result<StreamHandle, StreamLost>> {
         let mut core = self.0.core.lock();

@@ -21,6 +21,7 @@ use crate::mesh::handler::AnswerFuture;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
+use crate::mesh::metrics::Metrics;
 
 /// One built-in capability.
 struct BuiltIn {
@@ -74,7 +75,7 @@ impl Mesh {
                     epoch: u64,
                     version: &'static str,
                     load: u8,
-                    sessions: usize,
+                    metrics: Metrics,
                 }
                 json(&NodeFacts {
                     node_id: mesh.node.as_str(),
@@ -82,7 +83,7 @@ impl Mesh {
                     epoch: mesh.epoch.0,
                     version: env!("CARGO_PKG_VERSION"),
                     load: mesh.load(),
-                    sessions: mesh.sessions.count(),
+                    metrics: mesh.metrics(),
                 })
             },
         );

@@ -163,10 +163,6 @@ impl Mesh {
 }
 
 impl Exchange {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// The stream, for input items; `None` if the call is handled in this process.
     pub(crate) fn stream(&self) -> Option<Arc<StreamHandle>> {
         match &self.route {

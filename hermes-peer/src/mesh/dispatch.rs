@@ -310,7 +310,7 @@ impl Mesh {
     ) -> Result<Outcomes, Fault> {
         let entering = registered.admission.enter().map_err(|overloaded| {
             let mut fault = Fault::new(
-                ErrorCode::Overloaded,
+                overloaded.code(),
                 format!(
                     "`{}` on {} has as much running and waiting as it takes",
                     registered.info.name, self.node

@@ -63,7 +63,7 @@ impl Mesh {
             Fault::new(error.code(), error.to_string())
         })?;
         self.subscriptions.admit(&topic, now).map_err(|limited| {
-            let mut fault = Fault::new(ErrorCode::RateLimited, limited.to_string());
+            let mut fault = Fault::new(limited.code(), limited.to_string());
             fault.retry_after_ms = u64::try_from(limited.retry_after.as_millis()).ok();
             fault
         })?;
@@ -81,7 +81,7 @@ impl Mesh {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
             self.subscriptions.is_new(&self.agent, &key, now);
             let event = Arc::new(Event {
-                topic: topic.clone(),
+                topic,
                 envelope: envelope.clone(),
                 body: body.bytes.clone(),
             });

@@ -9,6 +9,7 @@ mod dispatch;
 pub(crate) mod events;
 pub(crate) mod handler;
 pub(crate) mod idempotency;
+pub(crate) mod metrics;
 mod keyed;
 pub(crate) mod participation;
 pub(crate) mod peers;
@@ -199,7 +200,7 @@ impl Mesh {
     fn observe_call(
         &self,
         peer: &Peer,
-        order: &crate::mesh::call::Order,
+        order: &call::Order,
         message_id: MessageId,
         slots_read: Vec<SlotName>,
     ) {
@@ -213,7 +214,7 @@ impl Mesh {
             topic: None,
             message_id: Some(message_id),
             trace_id: Some(order.parent.as_ref().map_or(message_id, |parent| parent.correlation_id)),
-            session: order.session.as_ref().map(crate::mesh::participation::SessionUse::id),
+            session: order.session.as_ref().map(participation::SessionUse::id),
             bytes: order.body.bytes.len(),
             took: None,
             code: None,

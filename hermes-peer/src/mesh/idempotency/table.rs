@@ -161,13 +161,6 @@ impl Table {
         self.shrink(max_bytes);
     }
 
-    /// Forgets an answered key.
-    pub(super) fn forget(&mut self, key: &CallKey) {
-        if let Some(Entry { state: State::Ended { .. }, .. }) = self.entries.get(key) {
-            self.remove(key);
-        }
-    }
-
     pub(super) fn counters(&self) -> IdempotencyCounters {
         self.counters
     }
