@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::LinkHandle;
+use super::handle::LinkHandle;
 use crate::transport::reload::TlsContext;
 use crate::transport::tls::error::TlsError;
 

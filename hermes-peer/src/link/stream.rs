@@ -16,7 +16,7 @@ use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Side;
 use hermes_peer_proto::wire::StreamId;
 
-use super::LinkHandle;
+use super::handle::LinkHandle;
 
 /// Why a stream ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl StreamHandle {
     }
 }
 
-impl super::Core {
+impl super::handle::Core {
     fn forget(&mut self, stream: StreamId) {
         self.cancels.remove(&stream);
         self.readers.remove(&stream);

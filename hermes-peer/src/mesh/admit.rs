@@ -24,8 +24,8 @@ use crate::link::Established;
 use crate::link::LinkDriver;
 use crate::link::LinkHandle;
 use crate::link::Stop;
-use crate::mesh::Mesh;
 use crate::mesh::peers::Peer;
+use crate::mesh::state::Mesh;
 use crate::observe::PeerState;
 
 /// How long a live node may take to answer when another claims its name.

@@ -13,7 +13,6 @@ use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::SessionId;
 
-use crate::mesh::Mesh;
 use crate::mesh::admission::HandlerLimits;
 use crate::mesh::dispatch::Registered;
 use crate::mesh::handler::Answer;
@@ -22,6 +21,7 @@ use crate::mesh::handler::Body;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
 use crate::mesh::metrics::Metrics;
+use crate::mesh::state::Mesh;
 
 /// One built-in capability.
 struct BuiltIn {

@@ -23,7 +23,6 @@ use hermes_peer_proto::wire::Trace;
 
 use crate::link::StreamHandle;
 use crate::link::StreamLost;
-use crate::mesh::Mesh;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::local::LocalCall;
@@ -33,6 +32,8 @@ use crate::mesh::message::too_large;
 use crate::mesh::order::Order;
 use crate::mesh::participation::SessionUse;
 use crate::mesh::peers::Peer;
+use crate::mesh::state::AnswerSeen;
+use crate::mesh::state::Mesh;
 use crate::observe::Direction;
 use crate::observe::MessageKind;
 
@@ -313,7 +314,7 @@ impl Exchange {
         slots_written: Vec<hermes_peer_proto::wire::SlotName>,
     ) {
         let Route::Remote(remote) = &self.route else { return };
-        self.mesh.observe_answer(crate::mesh::AnswerSeen {
+        self.mesh.observe_answer(AnswerSeen {
             direction: Direction::Received,
             kind,
             peer: &remote.peer.node,

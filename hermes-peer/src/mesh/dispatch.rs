@@ -29,7 +29,6 @@ use hermes_peer_proto::wire::Trace;
 
 use crate::link::LinkHandle;
 use crate::link::StreamHandle;
-use crate::mesh::Mesh;
 use crate::mesh::admission::Admission;
 use crate::mesh::check::check_input;
 use crate::mesh::check::check_items;
@@ -44,6 +43,7 @@ use crate::mesh::handler::Scope;
 use crate::mesh::message::items_of;
 use crate::mesh::seen::Seen;
 use crate::mesh::slot::SlotView;
+use crate::mesh::state::Mesh;
 use crate::observe::MessageKind;
 use crate::schema::Compiled;
 use crate::schema::nearest;

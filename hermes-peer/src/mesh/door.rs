@@ -10,7 +10,7 @@ use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::LinkId;
 
 use crate::link;
-use crate::mesh::Mesh;
+use crate::mesh::state::Mesh;
 use crate::transport::ByteStream;
 use crate::transport::memory::MemoryListener;
 use crate::transport::tcp::Listener;

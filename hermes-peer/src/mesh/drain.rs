@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use hermes_peer_proto::wire::GoAwayReason;
 
 use crate::link::Stop;
-use crate::mesh::Mesh;
+use crate::mesh::state::Mesh;
 
 /// Between the two words of a drain: the first has reached every peer, and what they sent before is here.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);

@@ -20,9 +20,9 @@ use hermes_peer_proto::security;
 use hermes_peer_proto::security::Action;
 
 use crate::link::LinkHandle;
-use crate::mesh::Mesh;
 use crate::mesh::handler::Body;
 use crate::mesh::message::outgoing;
+use crate::mesh::state::Mesh;
 use crate::mesh::subscription::Event;
 use crate::mesh::subscription::Share;
 use crate::mesh::subscription::next_hops;

@@ -13,13 +13,13 @@ use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::Hop;
 use hermes_peer_proto::wire::MessageId;
 
-use crate::mesh::Mesh;
 use crate::mesh::call::Part;
 use crate::mesh::dispatch::Outcomes;
 use crate::mesh::dispatch::Request;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Caller;
 use crate::mesh::order::Order;
+use crate::mesh::state::Mesh;
 
 /// A call that this node makes to itself.
 pub(crate) struct LocalCall {

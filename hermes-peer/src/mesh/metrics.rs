@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use hermes_peer_proto::wire::CapabilityName;
 
-use crate::mesh::Mesh;
 use crate::mesh::idempotency::IdempotencyCounters;
+use crate::mesh::state::Mesh;
 
 /// How much of each limit of a node is in use now.
 #[derive(Clone, Debug, Serialize)]

@@ -16,7 +16,6 @@ use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::Target;
 
 use crate::link::LinkHandle;
-use crate::mesh::Mesh;
 use crate::mesh::admission::Admission;
 use crate::mesh::admission::HandlerLimits;
 use crate::mesh::dispatch::Registered;
@@ -25,6 +24,7 @@ use crate::mesh::order::Order;
 use crate::mesh::peers::Peer;
 use crate::mesh::route;
 use crate::mesh::route::Provider;
+use crate::mesh::state::Mesh;
 use crate::schema::Compiled;
 use crate::schema::SchemaRefused;
 

@@ -17,11 +17,11 @@ use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::SlotValue;
 
 use crate::link::StreamHandle;
-use crate::mesh::Mesh;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::message::outgoing;
 use crate::mesh::seen::Seen;
+use crate::mesh::state::Mesh;
 use crate::observe::MessageKind;
 
 impl Mesh {

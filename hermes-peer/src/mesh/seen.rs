@@ -12,7 +12,7 @@ use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::SlotValue;
 
 use crate::link::StreamHandle;
-use crate::mesh::Mesh;
+use crate::mesh::state::Mesh;
 use crate::observe::Direction;
 use crate::observe::MessageKind;
 use crate::observe::MessageSeen;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use hermes_peer_proto::wire::GoAwayReason;
 
 use crate::link::Stop;
-use crate::mesh::Mesh;
+use crate::mesh::state::Mesh;
 use crate::transport::reload::Reload;
 use crate::transport::reload::WATCH_EVERY;
 

@@ -1,9 +1,9 @@
 //! What the application asks of a link.
 
-use super::Link;
-use super::Outgoing;
-use super::ROLL_OVER;
 use super::inbound::Received;
+use super::machine::Link;
+use super::machine::Outgoing;
+use super::machine::ROLL_OVER;
 use super::outbound::DEFAULT_PRIORITY;
 use super::stream::Phase;
 use super::stream::Stream;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Link;
+use super::machine::Link;
 use crate::wire::StreamId;
 
 impl Link {

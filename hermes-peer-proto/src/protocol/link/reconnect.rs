@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::Connection;
-use super::Link;
-use super::ROLL_OVER;
+use super::machine::Connection;
+use super::machine::Link;
+use super::machine::ROLL_OVER;
 use super::stream::Phase;
 use super::stream::Stream;
 use crate::protocol::PeerMisbehaved;

@@ -5,13 +5,24 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::DEFAULT_PRIORITY;
+use super::Link;
+use super::OpenRefused;
+use super::Read;
+use super::Received;
+use super::SendRefused;
+use super::UNCOUNTED;
+use super::machine::ROLL_OVER;
+use crate::protocol::LinkSettings;
+use crate::protocol::Notice;
 use crate::testing::Pair;
 use crate::testing::body;
 use crate::testing::message;
+use crate::wire::CapabilityInfo;
 use crate::wire::ErrorCode;
 use crate::wire::GoAwayReason;
 use crate::wire::MessageType;
+use crate::wire::StreamId;
 
 fn pair() -> Pair {
     Pair::new(2, LinkSettings::default())
