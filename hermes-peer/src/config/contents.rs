@@ -1,9 +1,19 @@
 //! The whole of a configuration file.
 
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::time::Duration;
+
+use hermes_peer_proto::security::Rule;
+use hermes_peer_proto::wire::AgentUri;
+use hermes_peer_proto::wire::CapabilityName;
+use hermes_peer_proto::wire::NodeId;
+
 use super::changes::Changes;
 use super::finding::ConfigError;
 use super::finding::Finding;
-use super::finding::Position;
 use super::finding::Severity;
 use super::settings::AuthConfig;
 use super::settings::DiscoveryConfig;
@@ -11,22 +21,11 @@ use super::settings::IdempotencyConfig;
 use super::settings::JournalConfig;
 use super::settings::LimitsConfig;
 use super::settings::LogConfig;
-use super::settings::LogFormat;
-use super::settings::LogLevel;
 use super::settings::PeerConfig;
 use super::settings::ProgramConfig;
 use super::settings::SessionConfig;
 use super::settings::VersionConfig;
 use super::value::InvalidValue;
-use hermes_peer_proto::security::Rule;
-use hermes_peer_proto::wire::AgentUri;
-use hermes_peer_proto::wire::CapabilityName;
-use hermes_peer_proto::wire::NodeId;
-use std::net::Ipv4Addr;
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
-use std::path::Path;
-use std::time::Duration;
 
 /// What a configuration file says, with the default for what it does not say.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +64,7 @@ pub struct Config {
     pub idempotency: IdempotencyConfig,
     /// The protocol versions that are spoken.
     pub version: VersionConfig,
-    warnings: Vec<Finding>,
+    pub(super) warnings: Vec<Finding>,
 }
 
 impl Config {
@@ -75,7 +74,7 @@ impl Config {
     ///
     /// [`ConfigError`] with everything that a start would trip over.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        file::load(path)
+        super::file::load(path)
     }
 
     /// Checks a text as if it stood in a file of this name. Relative paths start at `base`; `env` looks variables up.
@@ -89,7 +88,7 @@ impl Config {
         base: &Path,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        file::parse(text.as_bytes(), section::Surroundings { file, base, env })
+        super::file::parse(text.as_bytes(), super::section::Surroundings { file, base, env })
     }
 
     /// What a start with this file would refuse or warn about; nothing if the file is good.
@@ -104,7 +103,7 @@ impl Config {
     /// `programs[0].schema`, and its line where that can be shown. Where the file has no such key it is about the nearest
     /// part around it.
     pub fn finding(path: &Path, key: &str, severity: Severity, message: &str, remedy: &str) -> Finding {
-        place::finding(path, key, severity, message, remedy)
+        super::place::finding(path, key, severity, message, remedy)
     }
 
     /// What is allowed in this file and still looks wrong.
@@ -114,7 +113,7 @@ impl Config {
 
     /// What a reload from this configuration to `new` means.
     pub fn differences(&self, new: &Self) -> Changes {
-        changes::between(self, new)
+        super::changes::between(self, new)
     }
 }
 
@@ -124,7 +123,7 @@ impl Config {
 ///
 /// What is wrong with it, and the forms that are read.
 pub fn parse_duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, InvalidValue> {
-    value::duration(text, bounds).map_err(InvalidValue::from)
+    super::value::duration(text, bounds).map_err(InvalidValue::from)
 }
 
 /// Reads a size in bytes as a file has it: `64MiB`, `256KiB`, `1GB`.
@@ -133,7 +132,7 @@ pub fn parse_duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<D
 ///
 /// What is wrong with it, and the forms that are read.
 pub fn parse_size(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, InvalidValue> {
-    value::size(text, bounds).map_err(InvalidValue::from)
+    super::value::size(text, bounds).map_err(InvalidValue::from)
 }
 
 impl Default for Config {

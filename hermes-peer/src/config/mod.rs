@@ -28,6 +28,8 @@ mod tests;
 
 pub use changes::Changes;
 pub use contents::Config;
+pub use contents::parse_duration;
+pub use contents::parse_size;
 pub use finding::ConfigError;
 pub use finding::Finding;
 pub use finding::Position;
