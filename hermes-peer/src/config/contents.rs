@@ -11,10 +11,14 @@ use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityName;
 use hermes_peer_proto::wire::NodeId;
 
+use super::changes;
 use super::changes::Changes;
+use super::file;
 use super::finding::ConfigError;
 use super::finding::Finding;
 use super::finding::Severity;
+use super::place;
+use super::section::Surroundings;
 use super::settings::AuthConfig;
 use super::settings::DiscoveryConfig;
 use super::settings::IdempotencyConfig;
@@ -25,6 +29,7 @@ use super::settings::PeerConfig;
 use super::settings::ProgramConfig;
 use super::settings::SessionConfig;
 use super::settings::VersionConfig;
+use super::value;
 use super::value::InvalidValue;
 
 /// What a configuration file says, with the default for what it does not say.
@@ -74,7 +79,7 @@ impl Config {
     ///
     /// [`ConfigError`] with everything that a start would trip over.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        super::file::load(path)
+        file::load(path)
     }
 
     /// Checks a text as if it stood in a file of this name. Relative paths start at `base`; `env` looks variables up.
@@ -88,7 +93,7 @@ impl Config {
         base: &Path,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        super::file::parse(text.as_bytes(), super::section::Surroundings { file, base, env })
+        file::parse(text.as_bytes(), Surroundings { file, base, env })
     }
 
     /// What a start with this file would refuse or warn about; nothing if the file is good.
@@ -103,7 +108,7 @@ impl Config {
     /// `programs[0].schema`, and its line where that can be shown. Where the file has no such key it is about the nearest
     /// part around it.
     pub fn finding(path: &Path, key: &str, severity: Severity, message: &str, remedy: &str) -> Finding {
-        super::place::finding(path, key, severity, message, remedy)
+        place::finding(path, key, severity, message, remedy)
     }
 
     /// What is allowed in this file and still looks wrong.
@@ -113,7 +118,7 @@ impl Config {
 
     /// What a reload from this configuration to `new` means.
     pub fn differences(&self, new: &Self) -> Changes {
-        super::changes::between(self, new)
+        changes::between(self, new)
     }
 }
 
@@ -123,7 +128,7 @@ impl Config {
 ///
 /// What is wrong with it, and the forms that are read.
 pub fn parse_duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, InvalidValue> {
-    super::value::duration(text, bounds).map_err(InvalidValue::from)
+    value::duration(text, bounds).map_err(InvalidValue::from)
 }
 
 /// Reads a size in bytes as a file has it: `64MiB`, `256KiB`, `1GB`.
@@ -132,7 +137,7 @@ pub fn parse_duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<D
 ///
 /// What is wrong with it, and the forms that are read.
 pub fn parse_size(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, InvalidValue> {
-    super::value::size(text, bounds).map_err(InvalidValue::from)
+    value::size(text, bounds).map_err(InvalidValue::from)
 }
 
 impl Default for Config {
