@@ -17,7 +17,6 @@ use crate::model::Handler;
 use crate::model::Parameter;
 use crate::model::Returned;
 use crate::model::doc_text;
-use crate::model::shadows;
 
 /// Longest capability name in bytes, as in `hermes_peer::CapabilityName`.
 const MAX_NAME: usize = 128;
@@ -115,13 +114,6 @@ fn check_signature(function: &ItemFn, diag: &mut Diag) {
 fn check_parameters(function: &ItemFn, diag: &mut Diag) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     for argument in &function.sig.inputs {
-        if shadows(argument, function) {
-            let message = format!(
-                "`{}` is also the name of the handler, which becomes a value that nothing can shadow: rename the parameter",
-                function.sig.ident
-            );
-            diag.error(argument, message);
-        }
         match argument {
             FnArg::Receiver(receiver) => diag.error(
                 receiver,

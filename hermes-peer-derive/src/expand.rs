@@ -14,27 +14,35 @@ use crate::attr::Attrs;
 use crate::model::Handler;
 use crate::model::Parameter;
 
-/// A value that stands for the handler, the handler itself, and the capability that it is.
+/// What the handler's name stands for, the handler itself, and the capability that it is.
 pub(crate) fn handler(handler: &Handler) -> TokenStream {
-    let unit = unit(&handler.function, &handler.description);
+    let named = named(&handler.function, &handler.description);
     let run = run(&handler.function);
     let capability = capability(handler);
-    quote! { #unit #run #capability }
+    quote! { #named #run #capability }
 }
 
-/// The unit struct of the function's name.
-pub(crate) fn unit(function: &ItemFn, description: &LitStr) -> TokenStream {
+/// The function's name as a type, and as a function that makes its one value. A unit struct would be both, but no
+/// variable could have its name; a function's name they can take.
+pub(crate) fn named(function: &ItemFn, description: &LitStr) -> TokenStream {
     let name = &function.sig.ident;
     let visibility = &function.vis;
-    let everywhere = attributes(function, is_for_all);
+    let everywhere: Vec<_> = attributes(function, is_for_all).collect();
     let docs: Vec<_> = attributes(function, |attribute| attribute.path().is_ident("doc")).collect();
     // A public item without documentation would be a lint's warning in code that the author did not write.
     let described = docs.is_empty().then(|| quote! { #[doc = #description] });
     quote! {
         #(#docs)* #described #(#everywhere)*
-        #[allow(non_camel_case_types, clippy::exhaustive_structs)]
+        #[allow(non_camel_case_types, clippy::empty_structs_with_brackets, clippy::exhaustive_structs)]
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-        #visibility struct #name;
+        #visibility struct #name {}
+
+        #[doc(hidden)]
+        #(#everywhere)*
+        #[allow(clippy::must_use_candidate)]
+        #visibility const fn #name() -> #name {
+            #name {}
+        }
     }
 }
 
@@ -180,7 +188,7 @@ fn limits(attrs: &Attrs) -> Option<TokenStream> {
     })
 }
 
-/// The names of its own begin with underscores: a handler may be called `input`, and then nothing else can.
+/// The names of its own begin with underscores: the module may have a constant of any other, which nothing can shadow.
 fn handle(handler: &Handler) -> TokenStream {
     let name = &handler.function.sig.ident;
     let output = &handler.returned.output;

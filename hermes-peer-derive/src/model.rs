@@ -4,13 +4,11 @@ use proc_macro2::Span;
 use syn::Attribute;
 use syn::Expr;
 use syn::ExprLit;
-use syn::FnArg;
 use syn::GenericArgument;
 use syn::ItemFn;
 use syn::Lit;
 use syn::LitStr;
 use syn::Meta;
-use syn::Pat;
 use syn::PathArguments;
 use syn::PathSegment;
 use syn::Type;
@@ -89,14 +87,6 @@ impl Returned {
         let output = arguments.next()?.clone();
         let failure = arguments.next().map_or_else(|| segment.span(), Spanned::span);
         Some(Self { output, failure })
-    }
-}
-
-/// Whether a parameter has the function's own name. The name becomes a unit struct, which nothing can shadow.
-pub(crate) fn shadows(argument: &FnArg, function: &ItemFn) -> bool {
-    match argument {
-        FnArg::Typed(typed) => matches!(&*typed.pat, Pat::Ident(pat) if pat.ident == function.sig.ident),
-        FnArg::Receiver(_) => false,
     }
 }
 

@@ -11,7 +11,7 @@ mod transport;
 
 pub use api::builder::{Auth, NodeBuilder};
 pub use api::call::{Call, Parts, Replies, ReplyPart, Sender};
-pub use api::capability::{Capability, Closure, HandlerFuture, Request, handler};
+pub use api::capability::{Capability, Closure, HandlerFuture, IntoCapability, Request, handler};
 pub use api::context::Context;
 pub use api::error::{CallError, Failure, StartError};
 pub use api::event::{Delivery, Event, Publish, Subscription};

@@ -65,7 +65,7 @@ mod names {
 
 #[test]
 fn every_key_reaches_the_description() {
-    let info = retrieve.info();
+    let info = retrieve().info();
     assert_eq!(info.name.as_str(), "knowledge.retrieve");
     assert_eq!(
         info.description,
@@ -81,13 +81,13 @@ fn every_key_reaches_the_description() {
     assert!(info.writes.is_empty());
     assert!(info.input_schema.contains("string"), "{}", info.input_schema);
     assert!(info.output_schema.contains("array"), "{}", info.output_schema);
-    let limits = retrieve.limits();
+    let limits = retrieve().limits();
     assert_eq!((limits.concurrency, limits.queue), (8, 16));
 }
 
 #[test]
 fn what_is_left_out_keeps_its_default() {
-    let info = erase.info();
+    let info = erase().info();
     assert_eq!(info.description, "Erases the last text.");
     assert_eq!(info.version.to_string(), "1.0.0");
     assert_eq!((info.cost, info.weight), (0, 100));
@@ -97,18 +97,18 @@ fn what_is_left_out_keeps_its_default() {
     assert_eq!(info.writes[0].as_str(), "last");
     assert!(info.reads.is_empty() && info.item_schema.is_none());
     assert!(info.input_schema.contains("null"), "{}", info.input_schema);
-    let limits = erase.limits();
+    let limits = erase().limits();
     assert_eq!((limits.concurrency, limits.queue), (64, 64));
-    assert_eq!(names::info.info().access, Access::Public);
+    assert_eq!(names::info().info().access, Access::Public);
 }
 
 #[test]
 fn streams_in_and_out_have_schemas_of_their_items() {
-    let info = add.info();
+    let info = add().info();
     assert!(info.streams);
     assert!(info.output_schema.contains("integer"), "{}", info.output_schema);
     assert!(info.item_schema.is_some_and(|schema| schema.contains("integer")));
-    assert_eq!(add.limits().queue, 0);
+    assert_eq!(add().limits().queue, 0);
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ use hermes_peer_proto::wire::NodeId;
 
 use crate::api::capability::Adapter;
 use crate::api::capability::Capability;
+use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::StartError;
 use crate::api::node::Node;
@@ -151,8 +152,8 @@ impl NodeBuilder {
     }
 
     /// Provides a capability. A name that is given twice is refused at the start.
-    pub fn capability(mut self, capability: impl Capability) -> Self {
-        self.capabilities.push(Arc::new(capability));
+    pub fn capability<M>(mut self, capability: impl IntoCapability<M>) -> Self {
+        self.capabilities.push(Arc::new(capability.into_capability()));
         self
     }
 

@@ -22,7 +22,7 @@ use hermes_peer_proto::wire::TopicPattern;
 use crate::api::builder::NodeBuilder;
 use crate::api::call::Call;
 use crate::api::capability::Adapter;
-use crate::api::capability::Capability;
+use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::CallError;
 use crate::api::error::StartError;
@@ -218,9 +218,9 @@ impl Node {
     ///
     /// # Errors
     /// [`RegisterError`] if the name is taken or a schema cannot be used.
-    pub fn register(&self, capability: impl Capability) -> Result<(), RegisterError> {
+    pub fn register<M>(&self, capability: impl IntoCapability<M>) -> Result<(), RegisterError> {
         let adapter = Adapter {
-            capability: Arc::new(capability),
+            capability: Arc::new(capability.into_capability()),
             node: WeakNode(Arc::downgrade(&self.0)),
             states: self.0.states.clone(),
         };
