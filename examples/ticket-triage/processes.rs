@@ -17,6 +17,7 @@ use hermes_peer::Authority;
 use hermes_peer::NodeId;
 use tempfile::TempDir;
 use tokio::process::Child;
+use tokio::process::ChildStdin;
 use tokio::process::Command;
 
 use crate::Stop;
@@ -73,6 +74,8 @@ struct Member {
     role: Role,
     config: PathBuf,
     child: Child,
+    /// Open as long as this process lives; `Child::wait` would close it.
+    leash: Option<ChildStdin>,
     started: Instant,
     short_lives: u32,
 }
@@ -90,11 +93,12 @@ impl Fleet {
         let mut members = Vec::new();
         for role in Role::ALL {
             let config = write_config(role, folder.path(), &authority, &addresses)?;
-            let child = spawn(role, &config)?;
+            let mut child = spawn(role, &config)?;
             let process = child.id().unwrap_or_default();
             let address = addresses[role as usize];
             eprintln!("started {:<21} {:<38} {address}  process {process}", role.node(), role.agent());
-            members.push(Member { role, config, child, started: Instant::now(), short_lives: 0 });
+            let leash = child.stdin.take();
+            members.push(Member { role, config, child, leash, started: Instant::now(), short_lives: 0 });
         }
         Ok(Self { members, _folder: folder })
     }
@@ -106,9 +110,12 @@ impl Fleet {
     /// When an agent does not stay up.
     pub(crate) async fn run(&mut self) -> Result<ExitStatus, Stop> {
         loop {
-            let ends = self.members.iter_mut().map(|member| Box::pin(member.child.wait()));
-            let (status, index, _others) = futures_util::future::select_all(ends).await;
-            let (status, member) = (status?, &mut self.members[index]);
+            let (status, index) = {
+                let ends = self.members.iter_mut().map(|member| Box::pin(member.child.wait()));
+                let (status, index, _others) = futures_util::future::select_all(ends).await;
+                (status?, index)
+            };
+            let member = &mut self.members[index];
             if member.role == Role::Coordinator {
                 return Ok(status);
             }
@@ -126,6 +133,7 @@ impl Member {
             return Err(Stop::Unreachable(message));
         }
         self.child = spawn(self.role, &self.config)?;
+        self.leash = self.child.stdin.take();
         self.started = Instant::now();
         let process = self.child.id().unwrap_or_default();
         eprintln!("{node} has ended ({status}); started again, process {process}");

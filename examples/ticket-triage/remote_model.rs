@@ -113,7 +113,7 @@ impl RemoteModel {
     pub(crate) fn suggest(&self, request: &Request) -> impl Stream<Item = Result<Token, Failure>> + Send + use<> {
         let (asked, url) = (self.ask(request), self.url.clone());
         let passages = request.passages.clone();
-        let opening = async move { Ok(Answer::new(opened(asked, &url).await?, passages)) };
+        let opening = async move { opened(asked, &url).await.map(|bytes| Answer::new(bytes, passages)) };
         futures_util::stream::once(opening).map_ok(Answer::into_tokens).try_flatten()
     }
 
