@@ -33,10 +33,20 @@ pub use mesh::peers::{AddressView, LinkState, PeerView};
 pub use mesh::program::{Program, ProgramError};
 pub use mesh::providers::RegisterError;
 pub use observe::{Direction, MessageKind, MessageSeen, Observation, Observations, PeerState, What};
-pub use schema::{JsonRefused, SchemaRefused, Violation, schema_of};
-pub use transport::authority::{Authority, IssuedPem};
+pub use schema::{JsonRefused, SchemaRefused, Violation, check_schema, schema_of};
 pub use transport::endpoint::{Endpoint, InvalidEndpoint};
-pub use transport::facts::CertificateFacts;
+
+/// Certificates: an authority in a folder, what it issues, and what the files of a node say.
+pub mod certificates {
+    pub use crate::transport::authority::error::AuthorityError;
+    pub use crate::transport::authority::validity::{DEFAULT_VALIDITY, MAX_VALIDITY};
+    pub use crate::transport::authority::{Authority, IssuedPem};
+    pub use crate::transport::facts::{CertificateFacts, Utc};
+    pub use crate::transport::pem::{PemError, Wanted};
+    pub use crate::transport::reload::check::CheckedFiles;
+    pub use crate::transport::reload::{LoadError, TlsFiles};
+    pub use crate::transport::tls::error::TlsError;
+}
 
 /// What `#[capability]` expands to calls these. Not for use by hand: they change without notice.
 #[doc(hidden)]

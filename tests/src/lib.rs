@@ -39,7 +39,7 @@ impl Lab {
     pub fn builder(&self, name: &str) -> NodeBuilder {
         Node::builder(&format!("agent://default/lab/{name}"))
             .node_id(name)
-            .development_ca(self.folder.path())
+            .development_ca(self.folder.path().join("ca"))
             .without_local_discovery()
     }
 

@@ -20,7 +20,6 @@ use hermes_peer_proto::wire::WireError;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::args::Decode;
 use crate::args::Frame;
 use crate::args::FrameVerb;
 use crate::exit::Failure;
@@ -44,18 +43,18 @@ const MAX_SHOWN: usize = 400;
 const AROUND: usize = 8;
 
 /// Runs the verb.
-pub(crate) fn run(args: &Frame, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn run(args: &Frame, is_json: bool, out: &mut Output) -> Result<(), Failure> {
     let FrameVerb::Decode(args) = &args.verb;
-    decode(args, &input::read(args)?, out)
+    decode(&input::read(args)?, is_json, out)
 }
 
-fn decode(args: &Decode, bytes: &[u8], out: &mut Output) -> Result<(), Failure> {
+fn decode(bytes: &[u8], is_json: bool, out: &mut Output) -> Result<(), Failure> {
     let mut messages = Messages::default();
     let (mut at, mut number) = (0, 0);
     while at < bytes.len() {
         number += 1;
         let frame = Decoded::new(number, bytes, at, &mut messages);
-        if args.json {
+        if is_json {
             out.json(&frame.json())?
         } else {
             frame.print(out)?

@@ -113,6 +113,14 @@ pub enum PeerMisbehaved {
         /// Bytes granted so far.
         limit: u64,
     },
+    /// A data frame longer than announced.
+    #[error("a chunk of {got} bytes, {limit} are taken here")]
+    ChunkTooLong {
+        /// Its length.
+        got: usize,
+        /// What we announced.
+        limit: u32,
+    },
     /// A message longer than announced.
     #[error("a message of {got} bytes on stream {stream}, {limit} are taken here")]
     MessageTooLong {
@@ -199,7 +207,9 @@ impl PeerMisbehaved {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Wire(error) => error.code(),
-            Self::WindowOverrun { .. } | Self::MessageTooLong { .. } => ErrorCode::TooLarge,
+            Self::WindowOverrun { .. } | Self::ChunkTooLong { .. } | Self::MessageTooLong { .. } => {
+                ErrorCode::TooLarge
+            }
             Self::TooManyStreams { .. }
             | Self::TooManyCapabilities { .. }
             | Self::TooManySubscriptions { .. } => ErrorCode::Overloaded,

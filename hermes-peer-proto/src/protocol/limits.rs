@@ -25,6 +25,9 @@ pub const MIN_CHUNK: u32 = 256;
 /// that would be the scheduler's mood.
 pub const MIN_HEARTBEAT_MS: u32 = 10;
 
+/// Smallest window and longest message that a peer may announce, in bytes: below, hardly a call would fit.
+pub const MIN_WINDOW: u32 = 1_024;
+
 /// What a node announces unless its configuration says otherwise.
 pub const DEFAULT_ANNOUNCED: Announced = Announced {
     // A large document or image; what is larger is streamed.

@@ -28,9 +28,7 @@ use crate::api::node::Node;
 use crate::api::node::Running;
 use crate::api::node::WeakNode;
 use crate::discovery::Sighting;
-use crate::discovery::Source;
 use crate::discovery::SourceKind;
-use crate::discovery::fixed::Fixed;
 use crate::mesh::Mesh;
 use crate::mesh::idempotency::IdempotencySettings;
 use crate::mesh::session::SessionSettings;
@@ -270,11 +268,6 @@ impl NodeBuilder {
             Some(rules) => Policy::with_rules(&agent, rules),
             None => Policy::without_rules(&agent),
         };
-        let sources: Vec<Box<dyn Source>> = if self.peers.is_empty() {
-            Vec::new()
-        } else {
-            vec![Box::new(Fixed::new(std::mem::take(&mut self.peers)))]
-        };
         let parts = Parts {
             node,
             agent,
@@ -293,7 +286,7 @@ impl NodeBuilder {
         if let Some(missing) = self.expected.iter().find(|name| !node.provides(name)) {
             return Err(StartError::Missing { name: missing.clone() });
         }
-        match node.mesh().start(sources).await {
+        match node.mesh().start(&self.peers).await {
             Ok(()) => Ok(node),
             Err(MeshStartError::Listen(error)) => Err(error.into()),
             Err(MeshStartError::Local(error)) => Err(error.into()),

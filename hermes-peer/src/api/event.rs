@@ -6,6 +6,7 @@ use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
+use futures_util::StreamExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

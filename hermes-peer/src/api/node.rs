@@ -54,7 +54,7 @@ use crate::observe::Observations;
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
-/// # let builder = |agent: &str| Node::builder(agent).development_ca(folder.path()).without_local_discovery();
+/// # let builder = |agent: &str| Node::builder(agent).development_ca(folder.path().join("ca")).without_local_discovery();
 /// # let (alice, bob);
 /// let provider = builder("agent://default/demo/greeter").listen("127.0.0.1:0").capability(greet);
 /// alice = provider.start().await?;

@@ -16,7 +16,7 @@ use super::tree;
 use super::tree::Value;
 
 /// Largest file: some ten thousand peers. Whatever is larger is some other file.
-const MAX_FILE: u64 = 1 << 20;
+pub(super) const MAX_FILE: u64 = 1 << 20;
 
 pub(super) fn load(path: &Path) -> Result<Config, ConfigError> {
     let name = path.display().to_string();

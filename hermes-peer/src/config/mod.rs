@@ -8,7 +8,9 @@
 
 use std::net::Ipv4Addr;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 use hermes_peer_proto::security::Rule;
 use hermes_peer_proto::wire::AgentUri;
@@ -22,6 +24,7 @@ mod file;
 mod finding;
 mod hidden;
 mod keys;
+mod place;
 mod policy;
 mod program;
 mod read;
@@ -50,6 +53,7 @@ pub use settings::PeerConfig;
 pub use settings::ProgramConfig;
 pub use settings::SessionConfig;
 pub use settings::VersionConfig;
+pub use value::InvalidValue;
 
 /// What a configuration file says, with the default for what it does not say.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +127,13 @@ impl Config {
         }
     }
 
+    /// A finding about a key of a file, for whoever checks what the file names: with the place of the key, such as
+    /// `programs[0].schema`, and its line where that can be shown. Where the file has no such key it is about the nearest
+    /// part around it.
+    pub fn finding(path: &Path, key: &str, severity: Severity, message: &str, remedy: &str) -> Finding {
+        place::finding(path, key, severity, message, remedy)
+    }
+
     /// What is allowed in this file and still looks wrong.
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
@@ -132,6 +143,24 @@ impl Config {
     pub fn differences(&self, new: &Self) -> Changes {
         changes::between(self, new)
     }
+}
+
+/// Reads a duration as a file has it: `20s`, `500ms`, `1h30m`, `90d`.
+///
+/// # Errors
+///
+/// What is wrong with it, and the forms that are read.
+pub fn parse_duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, InvalidValue> {
+    value::duration(text, bounds).map_err(InvalidValue::from)
+}
+
+/// Reads a size in bytes as a file has it: `64MiB`, `256KiB`, `1GB`.
+///
+/// # Errors
+///
+/// What is wrong with it, and the forms that are read.
+pub fn parse_size(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, InvalidValue> {
+    value::size(text, bounds).map_err(InvalidValue::from)
 }
 
 impl Default for Config {

@@ -48,6 +48,23 @@ impl Refused {
     }
 }
 
+/// A value that is refused, to be read after it: `has no unit; write a number and its unit`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+pub struct InvalidValue {
+    what: String,
+    remedy: String,
+}
+
+impl From<Refused> for InvalidValue {
+    fn from(refused: Refused) -> Self {
+        Self {
+            what: refused.what,
+            remedy: refused.remedy,
+        }
+    }
+}
+
 /// Reads a token as it stands in a file, in the environment or in the configuration. Blanks at either end and control
 /// characters are refused instead of guessed about: the other side would have to make the same guess.
 pub(super) fn token(bytes: &[u8]) -> Result<Token, Refused> {

@@ -2,7 +2,6 @@
 //!
 //! Sources run side by side and report what changes into one bounded channel; the peer table merges by node id.
 
-pub(crate) mod fixed;
 pub(crate) mod local;
 pub(crate) mod watch;
 

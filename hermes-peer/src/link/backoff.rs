@@ -13,10 +13,12 @@ pub(crate) struct Backoff {
 
 /// The first retry comes within this time whatever the settings: most losses are momentary.
 const FIRST: Duration = Duration::from_millis(100);
+/// Whatever the settings: a day without a try is a peer given up.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Backoff {
     pub(crate) fn new(min: Duration, max: Duration) -> Self {
-        Self { min, max: max.max(min), failures: 0 }
+        Self { min, max: max.max(min).min(LONGEST), failures: 0 }
     }
 
     /// How long to wait now; `random` is uniform in 0..1.

@@ -166,7 +166,10 @@ impl LinkDriver {
             return;
         }
         core.is_driving = true;
-        core.former_secret = None;
+        if core.has_dialled || core.link.round_trip().is_some() {
+            // Either way both sides have the new secret: the peer speaks on this connection, or has answered on it.
+            core.former_secret = None;
+        }
         core.link.handle_life(now);
         let outcome = loop {
             match self.decoder.decode(&mut self.input) {

@@ -95,9 +95,11 @@ struct Core {
     /// Which connection the link is on: what a driver of an earlier one says no longer counts.
     generation: u64,
     secret: LinkSecret,
-    /// The secret before the last handshake of ours, until the peer is heard on the new connection: it may never have got
-    /// our last message, and then still holds this one.
+    /// The secret before the last handshake, while the peer may still hold this one: until the dialler hears from the
+    /// acceptor, and until the acceptor knows that the dialler has.
     former_secret: Option<LinkSecret>,
+    /// This side dialled the current connection.
+    has_dialled: bool,
     driver: Option<Waker>,
     /// The driver is at work and looks for output before it rests: no need to wake it.
     is_driving: bool,
@@ -133,6 +135,7 @@ impl LinkHandle {
             generation: 1,
             secret,
             former_secret: None,
+            has_dialled: false,
             driver: None,
             is_driving: false,
             readers: HashMap::new(),
@@ -202,6 +205,12 @@ impl LinkHandle {
         (core.link.received(), core.secret.clone())
     }
 
+    /// The secrets that the peer may hold: after a connection that was cut at once, the two sides may be one apart.
+    pub(crate) fn secrets(&self) -> Vec<LinkSecret> {
+        let core = self.0.core.lock();
+        std::iter::once(core.secret.clone()).chain(core.former_secret.clone()).collect()
+    }
+
     /// Opens a stream, waiting for the peer's limit on how many may be open.
     pub(crate) fn poll_open(&self, cx: &Context<'_>, priority: u8) -> Poll<Result<StreamHandle, StreamLost>> {
         let mut core = self.0.core.lock();
@@ -266,21 +275,14 @@ impl LinkHandle {
         self.command(|core| core.stop = Some(stop));
     }
 
-    /// The peer holds the secret of this connection.
-    pub(crate) fn confirm_secret(&self) {
-        self.0.core.lock().former_secret = None;
-    }
-
     /// Goes on over a new connection; the driver of the old one stops. Gives the new connection's generation.
-    ///
-    /// The side that accepted knows that the peer holds the new secret; the side that dialled does once it hears from
-    /// the peer.
     pub(crate) fn attach(
         &self,
         version: u8,
         peer: Announced,
         received: u64,
         secret: LinkSecret,
+        has_dialled: bool,
     ) -> Result<u64, PeerMisbehaved> {
         let old_driver = {
             let mut core = self.0.core.lock();
@@ -288,6 +290,7 @@ impl LinkHandle {
             core.generation += 1;
             let former = std::mem::replace(&mut core.secret, secret);
             core.former_secret.get_or_insert(former);
+            core.has_dialled = has_dialled;
             core.stop = None;
             core.is_driving = false;
             core.driver.take()
@@ -302,8 +305,9 @@ impl LinkHandle {
             let mut core = self.0.core.lock();
             core.link.detach();
             core.generation += 1;
-            if let Some(former) = core.former_secret.take() {
-                core.secret = former;
+            if core.has_dialled && let Some(former) = core.former_secret.take() {
+                // The acceptor was not heard: it may not have got the proof that made the new secret.
+                core.former_secret = Some(std::mem::replace(&mut core.secret, former));
             }
             core.driver.take()
         };

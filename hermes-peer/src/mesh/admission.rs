@@ -341,9 +341,10 @@ mod tests {
 
     #[test]
     fn no_handler_at_all_counts_as_one() {
-        let mut limits = HandlerLimits::default();
-        limits.concurrency = 0;
-        let admission = Admission::new(limits);
+        let admission = Admission::new(HandlerLimits {
+            concurrency: 0,
+            queue: 0,
+        });
         assert!(matches!(admission.enter(), Ok(Entry::Now(_))));
     }
 }

@@ -111,16 +111,15 @@ impl Mesh {
         let Some(link) = resumed else {
             return Ok((received, new_link, Resumption::Refused { received: None }));
         };
-        let (_, secret) = link.resume_state();
-        if !received.verify_resume(&secret) {
+        let Some(secret) = link.secrets().into_iter().find(|secret| received.verify_resume(secret)) else {
             return Ok((received, new_link, Resumption::Refused { received: None }));
-        }
+        };
         // The old connection ends first, so that the count told is final.
         link.detach();
         if let Some(peer) = peer {
             self.suspended(&peer, &link, "the peer dialled anew");
         }
-        let (received_count, secret) = link.resume_state();
+        let (received_count, _) = link.resume_state();
         Ok((received, new_link, Resumption::Continue { received: received_count, secret }))
     }
 
@@ -213,13 +212,15 @@ impl Mesh {
         is_dialled_here: bool,
     ) -> Placed {
         let Established { authenticated, connection, input } = established;
-        let attached =
-            link.attach(authenticated.version, authenticated.announced, received, authenticated.secret);
+        let attached = link.attach(
+            authenticated.version,
+            authenticated.announced,
+            received,
+            authenticated.secret,
+            is_dialled_here,
+        );
         match attached {
             Ok(generation) => {
-                if !is_dialled_here {
-                    link.confirm_secret();
-                }
                 let driver = link.driver(generation, connection, self.upward()).with_input(input);
                 Placed::Running(driver, link.clone(), generation, true)
             }

@@ -142,7 +142,9 @@ impl Mesh {
             return;
         };
         let field = |tag: u16| envelope.extra.iter().find(|field| field.tag == tag).map(|field| &field.value[..]);
-        if let Some(lost) = field(LAG).and_then(decode::<Vec<(Interest, u64)>>) {
+        if envelope.lagged > 0 {
+            let of_all = || self.subscriptions.interest().1.into_iter().map(|of| (of, envelope.lagged)).collect();
+            let lost = field(LAG).and_then(decode::<Vec<(Interest, u64)>>).unwrap_or_else(of_all);
             lost.iter().for_each(|(interest, count)| self.subscriptions.report_lag(interest, *count));
         }
         let Some(topic) = envelope.topic.clone() else { return };

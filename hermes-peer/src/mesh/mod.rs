@@ -257,7 +257,10 @@ impl Upward for Mesh {
 
     fn advertised(&self, link: &LinkHandle, capabilities: Vec<CapabilityInfo>) {
         let Some(peer) = self.peer_of(link) else { return };
-        peer.advertised.store(Arc::new(capabilities.into_iter().map(Arc::new).collect()));
+        // What a later version says must be understood is not: that capability alone is left out.
+        let is_understood = |info: &CapabilityInfo| !info.extra.iter().any(|field| field.mandatory);
+        let understood = capabilities.into_iter().filter(is_understood).map(Arc::new).collect();
+        peer.advertised.store(Arc::new(understood));
         peer.state.lock().is_known = true;
         self.rebuild_providers();
     }

@@ -161,7 +161,7 @@ impl Program {
         }
         let program = Path::new(&self.command[0]);
         if program.components().count() > 1 || program.is_absolute() {
-            let dir = self.dir.as_deref().unwrap_or(Path::new(""));
+            let dir = self.dir.as_deref().unwrap_or_else(|| Path::new(""));
             let path = std::path::absolute(dir.join(program)).unwrap_or_else(|_| program.to_owned());
             return executable(&path).map(|()| path);
         }
@@ -319,5 +319,6 @@ impl WithExtension for PathBuf {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

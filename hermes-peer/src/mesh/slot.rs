@@ -15,10 +15,6 @@ use hermes_peer_proto::wire::SlotValue;
 use serde_json::Map;
 use serde_json::Value;
 
-/// Deepest nesting of a slot's value: the depth to which JSON is read everywhere in Hermes. Appending makes a value one
-/// level deeper, and what could not be read again must not be written.
-const MAX_DEPTH: usize = 128;
-
 /// Why a slot was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -153,7 +149,13 @@ impl SlotState {
         let given = read(&write.name, &write.value)?;
         let text = match write.merge {
             Merge::Replace => write.value.clone(),
-            Merge::Append => self.appended(&write.name, given)?.to_string(),
+            Merge::Append => {
+                // One level deeper than the value given: what could not be read again must not be written.
+                read(&write.name, &format!("[{}]", write.value)).map_err(|_| SlotRefused::TooDeep {
+                    slot: write.name.clone(),
+                })?;
+                self.appended(&write.name, given)?.to_string()
+            }
             Merge::Merge => {
                 let mut value = self.value(&write.name)?.unwrap_or(Value::Null);
                 merge_patch(&mut value, given);
@@ -166,9 +168,6 @@ impl SlotState {
     }
 
     fn appended(&self, slot: &SlotName, given: Value) -> Result<Value, SlotRefused> {
-        if depth(&given) >= MAX_DEPTH {
-            return Err(SlotRefused::TooDeep { slot: slot.clone() });
-        }
         match self.value(slot)? {
             None => Ok(Value::Array(vec![given])),
             Some(Value::Array(mut list)) => {
@@ -346,14 +345,6 @@ fn merge_patch(target: &mut Value, patch: Value) {
         } else {
             merge_patch(target.entry(key).or_insert(Value::Null), value);
         }
-    }
-}
-
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 

@@ -25,7 +25,10 @@ use hermes_peer_proto::wire::GoAwayReason;
 use hermes_peer_proto::wire::NodeId;
 
 use crate::discovery::CHANGES;
+use crate::discovery::Change;
+use crate::discovery::Sighting;
 use crate::discovery::Source;
+use crate::discovery::SourceKind;
 use crate::discovery::local::LocalError;
 use crate::discovery::local::LocalFolder;
 use crate::discovery::local::NodeRecord;
@@ -122,7 +125,7 @@ impl Mesh {
     }
 
     /// Listens, tells others, looks for others. Handlers are in place before the first peer can call them.
-    pub(crate) async fn start(self: &Arc<Self>, sources: Vec<Box<dyn Source>>) -> Result<(), MeshStartError> {
+    pub(crate) async fn start(self: &Arc<Self>, peers: &[Sighting]) -> Result<(), MeshStartError> {
         if let Some(address) = self.settings.listen {
             let listener = Listener::bind(address, self.settings.transport.clone())?;
             if let Ok(bound) = listener.address() {
@@ -132,8 +135,8 @@ impl Mesh {
             self.tracker.spawn(self.clone().accept_loop(listener));
         }
         self.announce().await?;
-        for source in sources {
-            self.follow(source);
+        for sighting in peers {
+            self.discovered(SourceKind::File, &Change::Seen(sighting.clone()));
         }
         if self.settings.is_local
             && let Ok(Ok(folder)) = tokio::task::spawn_blocking(LocalFolder::of_this_user).await
@@ -280,7 +283,7 @@ impl Mesh {
         let looked = LocalFolder::of_this_user().and_then(|folder| folder.scan());
         for record in looked.unwrap_or_default() {
             let sighting = crate::discovery::watch::sighting(record);
-            mesh.discovered(crate::discovery::SourceKind::Local, &crate::discovery::Change::Seen(sighting));
+            mesh.discovered(SourceKind::Local, &Change::Seen(sighting));
         }
     }
 

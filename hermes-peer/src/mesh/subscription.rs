@@ -10,11 +10,13 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Weak;
 use std::task::Context;
 use std::task::Poll;
 
+use futures_util::Stream;
 use hermes_peer_proto::protocol::limits::MAX_SUBSCRIPTIONS;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::Interest;
@@ -381,15 +383,12 @@ pub(crate) struct LocalSubscription {
     table: Weak<Subscriptions>,
 }
 
-impl LocalSubscription {
-    /// The next event or gap; `None` after the last, when the node has stopped.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
-        self.queue.poll_next(cx)
-    }
+/// Ends when the node has stopped.
+impl Stream for LocalSubscription {
+    type Item = Delivery;
 
-    /// The same to await. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Delivery> {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        self.queue.poll_next(cx)
     }
 }
 

@@ -29,3 +29,12 @@ pub use self::json::JsonRefused;
 pub(crate) use self::json::parse;
 pub(crate) use self::nearest::nearest;
 pub use self::violation::Violation;
+
+/// Whether a schema can be used: its dialect, its size, its patterns, where its references lead.
+///
+/// # Errors
+///
+/// [`SchemaRefused`] says which limit or rule it breaks.
+pub fn check_schema(schema: &serde_json::Value) -> Result<(), SchemaRefused> {
+    Compiled::new(schema).map(drop)
+}

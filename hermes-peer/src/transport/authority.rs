@@ -33,7 +33,6 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::UnixTime;
-use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::prelude::X509Certificate;
 
@@ -47,6 +46,7 @@ use crate::transport::authority::validity::MAX_VALIDITY;
 use crate::transport::facts::CertificateFacts;
 use crate::transport::facts::agent_of;
 use crate::transport::facts::hex;
+use crate::transport::facts::node_of;
 use crate::transport::facts::time;
 use crate::transport::pem::PemFile;
 use crate::transport::pem::Wanted;
@@ -262,19 +262,8 @@ impl Authority {
             return Err(refused("it is revoked"));
         }
         let agent = agent_of(&old).map_err(|found| refused(&format!("it has {found}")))?;
-        let names = parsed.subject_alternative_name().ok().flatten();
-        let node = names
-            .into_iter()
-            .flat_map(|names| &names.value.general_names)
-            .find_map(|name| match name {
-                GeneralName::DNSName(name) => name.parse::<NodeId>().ok(),
-                _ => None,
-            });
-        self.issue(
-            &agent,
-            &node.ok_or_else(|| refused("it names no node"))?,
-            validity,
-        )
+        let node = node_of(&parsed).ok_or_else(|| refused("it names no node"))?;
+        self.issue(&agent, &node, validity)
     }
 
     /// Revokes a certificate by its serial number; nodes that watch the list close its links within a minute. False if

@@ -1,14 +1,21 @@
 //! What a certificate says, for people: dates, serial number, whose it is.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use hermes_peer_proto::wire::AgentUri;
+use hermes_peer_proto::wire::NodeId;
 use rustls_pki_types::CertificateDer;
+use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::ASN1Time;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::prelude::X509Certificate;
+
+use crate::transport::pem::PemError;
+use crate::transport::pem::PemFile;
+use crate::transport::pem::Wanted;
 
 /// What a certificate says. Reading it proves nothing about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +23,10 @@ use x509_parser::prelude::X509Certificate;
 pub struct CertificateFacts {
     /// The agent, if the certificate names exactly one.
     pub agent: Option<AgentUri>,
+    /// The node, if the certificate names one: a DNS name that is a node's. Nothing is decided by it.
+    pub node: Option<NodeId>,
+    /// Whether it is an authority's.
+    pub is_authority: bool,
     /// The serial number, in hexadecimal digits.
     pub serial: String,
     /// From when it is valid.
@@ -29,11 +40,23 @@ pub struct CertificateFacts {
 }
 
 impl CertificateFacts {
+    /// Reads the first certificate in a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or holds something else.
+    pub fn load(path: &Path) -> Result<Self, PemError> {
+        let file = PemFile::read(path, Wanted::Certificate);
+        Self::read(&file.certificates()?.remove(0)).ok_or_else(|| file.damaged())
+    }
+
     /// Reads a certificate; none, if it is none.
     pub(crate) fn read(certificate: &CertificateDer<'_>) -> Option<Self> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         Some(Self {
             agent: agent_of(certificate).ok(),
+            node: node_of(&parsed),
+            is_authority: parsed.is_ca(),
             serial: hex(parsed.raw_serial()),
             not_before: time(parsed.validity().not_before),
             not_after: time(parsed.validity().not_after),
@@ -81,8 +104,19 @@ pub(crate) fn agent_of(certificate: &CertificateDer<'_>) -> Result<AgentUri, Str
     }
 }
 
-/// A time in UTC, to the second, as people write it.
-pub(crate) struct Utc(pub(crate) SystemTime);
+/// The node that a certificate names.
+pub(crate) fn node_of(certificate: &X509Certificate<'_>) -> Option<NodeId> {
+    let names = certificate.subject_alternative_name().ok().flatten()?;
+    names.value.general_names.iter().find_map(|name| match name {
+        GeneralName::DNSName(name) => name.parse().ok(),
+        _ => None,
+    })
+}
+
+/// A time in UTC, to the second, as people write it: `2026-11-30 20:06:08 UTC`. With `{:#}` as programs do (RFC 3339):
+/// `2026-11-30T20:06:08Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Utc(pub SystemTime);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +125,12 @@ impl fmt::Display for Utc {
         };
         let time = time.to_datetime();
         let (hour, minute, second) = time.to_hms();
-        write!(f, "{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
+        let (between, zone) = if f.alternate() { ("T", "Z") } else { (" ", " UTC") };
+        write!(
+            f,
+            "{}{between}{hour:02}:{minute:02}:{second:02}{zone}",
+            time.date()
+        )
     }
 }
 
@@ -140,6 +179,7 @@ mod tests {
     fn times_are_written_in_utc() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_069_168);
         assert_eq!(Utc(at).to_string(), "2026-11-30 20:06:08 UTC");
+        assert_eq!(format!("{:#}", Utc(at)), "2026-11-30T20:06:08Z");
         assert_eq!(
             Utc(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).to_string(),
             "1969-12-31 23:59:59 UTC"

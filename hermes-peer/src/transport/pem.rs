@@ -198,6 +198,11 @@ impl PemFile {
         self.other("binary data (DER), not PEM text".to_owned(), Some(remedy))
     }
 
+    /// What is no certificate, though it is marked as one.
+    pub(crate) fn damaged(&self) -> PemError {
+        self.other("a certificate that is damaged".to_owned(), None)
+    }
+
     fn other(&self, found: String, remedy: Option<String>) -> PemError {
         PemError::Other {
             path: self.path.clone(),

@@ -3,6 +3,8 @@
 //! What is in force is replaced as a whole, and only by a set that fits together; until then the last good one serves.
 //! Handshakes take what is in force when they begin.
 
+pub(crate) mod check;
+
 use std::fmt;
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;

@@ -39,6 +39,7 @@ use super::error::PeerMisbehaved;
 use super::error::Refused;
 use super::limits::MIN_CHUNK;
 use super::limits::MIN_HEARTBEAT_MS;
+use super::limits::MIN_WINDOW;
 use super::version::VersionRange;
 use crate::security::CertificateKey;
 use crate::security::Credentials;
@@ -159,6 +160,10 @@ fn check_announced(announced: &Announced) -> Result<(), PeerMisbehaved> {
     for (name, got, least) in [
         ("max_chunk", announced.max_chunk, MIN_CHUNK),
         ("heartbeat_ms", announced.heartbeat_ms, MIN_HEARTBEAT_MS),
+        ("max_message", announced.max_message, MIN_WINDOW),
+        ("stream_window", announced.stream_window, MIN_WINDOW),
+        ("link_window", announced.link_window, MIN_WINDOW),
+        ("event_window", announced.event_window, MIN_WINDOW),
     ] {
         if got < least {
             return Err(PeerMisbehaved::BadLimit { name, got, least });

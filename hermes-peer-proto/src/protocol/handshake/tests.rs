@@ -334,6 +334,8 @@ fn bytes_after_a_message_are_refused() {
 fn limits_with_which_nothing_could_be_sent_are_refused() {
     let refused = syn_with(|syn| syn.announced.max_chunk = 255).unwrap_err();
     assert_eq!(refused, PeerMisbehaved::BadLimit { name: "max_chunk", got: 255, least: 256 }.into());
+    let refused = syn_with(|syn| syn.announced.stream_window = 0).unwrap_err();
+    assert_eq!(refused, PeerMisbehaved::BadLimit { name: "stream_window", got: 0, least: 1024 }.into());
     let refused = syn_with(|syn| syn.announced.heartbeat_ms = 0).unwrap_err();
     assert_eq!(refused.code(), ErrorCode::InvalidFrame);
     assert!(syn_with(|syn| syn.announced.max_streams = 0).is_ok(), "a node that only calls");

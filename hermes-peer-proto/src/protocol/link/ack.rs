@@ -135,6 +135,11 @@ impl Retained {
         Ok(())
     }
 
+    /// Whether something is still to be sent again.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.on_connection < self.frames.len()
+    }
+
     /// The next frame to send again, before anything new.
     pub(super) fn replay(&mut self) -> Option<Frame> {
         let frame = self.frames.get(self.on_connection)?.clone();

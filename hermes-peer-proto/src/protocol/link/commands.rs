@@ -13,6 +13,7 @@ use crate::protocol::Notice;
 use crate::wire::Advertise;
 use crate::wire::Cancel;
 use crate::wire::CapabilityInfo;
+use crate::wire::ContentType;
 use crate::wire::Envelope;
 use crate::wire::ErrorCode;
 use crate::wire::Fault;
@@ -20,6 +21,8 @@ use crate::wire::Frame;
 use crate::wire::GoAway;
 use crate::wire::GoAwayReason;
 use crate::wire::Interest;
+use crate::wire::MAX_CAPABILITY;
+use crate::wire::MAX_SEGMENT;
 use crate::wire::MessageType;
 use crate::wire::Payload;
 use crate::wire::StreamId;
@@ -89,10 +92,7 @@ impl Link {
         if self.peer_going_away || self.going_away.is_some() {
             return Err(OpenRefused::GoingAway);
         }
-        let (limit, window) = self.connection.as_ref().map_or(
-            (self.settings.announced.max_streams, self.settings.announced.stream_window),
-            |connection| (connection.peer.max_streams, connection.peer.stream_window),
-        );
+        let (limit, window) = (self.peer.max_streams, self.peer.stream_window);
         if self.own_open >= limit {
             self.is_open_wanted = true;
             return Err(OpenRefused::TooMany { limit });
@@ -110,6 +110,7 @@ impl Link {
         let id = StreamId(self.next_stream);
         self.next_stream += 2;
         self.own_open += 1;
+        self.unbegun.insert(id);
         let receive = u64::from(self.settings.announced.stream_window);
         self.streams.insert(id, Stream::new(priority, receive, u64::from(window)));
         Ok(id)
@@ -127,7 +128,7 @@ impl Link {
         message: Outgoing,
         fin: bool,
     ) -> Result<(), SendRefused> {
-        self.check_size(&message)?;
+        self.check_size(&message, self.peer.max_message)?;
         let chunk = self.chunk();
         let is_own = stream.opener() == Some(self.side);
         let Some(entry) = self.streams.get_mut(&stream) else {
@@ -173,7 +174,8 @@ impl Link {
     /// has ended.
     pub fn fail(&mut self, stream: StreamId, code: ErrorCode, message: &str) {
         let body = Fault::new(code, message).encode();
-        if let Ok(head) = encode_head(&Envelope::default(), body.len()) {
+        let envelope = Envelope { content_type: ContentType::Postcard, ..Envelope::default() };
+        if let Ok(head) = encode_head(&envelope, body.len()) {
             // The stream may have ended meanwhile: nobody waits for this then.
             let _ended = self.send(stream, MessageType::Error, Outgoing { head, body }, true);
         }
@@ -233,9 +235,9 @@ impl Link {
     ///
     /// # Errors
     /// [`SendRefused::Full`] if too much waits: the caller counts it as lost for this peer.
-    /// [`SendRefused::TooLarge`].
+    /// [`SendRefused::TooLarge`]: an event fits into the peer's window for events as a whole.
     pub fn publish(&mut self, message: Outgoing) -> Result<(), SendRefused> {
-        self.check_size(&message)?;
+        self.check_size(&message, self.peer.max_message.min(self.peer.event_window))?;
         if !self.events_out.takes_more() {
             self.events_out.is_full = true;
             return Err(SendRefused::Full);
@@ -258,7 +260,10 @@ impl Link {
         let mut parts: Vec<Vec<CapabilityInfo>> = vec![Vec::new()];
         let mut len = 0;
         for info in capabilities {
-            len += info.description.len() + info.input_schema.len() + info.output_schema.len() + 200;
+            let item_schema = info.item_schema.as_ref().map_or(0, String::len);
+            let slots = (info.reads.len() + info.writes.len()) * MAX_SEGMENT;
+            len += info.description.len() + info.input_schema.len() + info.output_schema.len() + item_schema;
+            len += slots + MAX_CAPABILITY;
             if let Some(part) = parts.last_mut() {
                 part.push(info);
             }
@@ -306,19 +311,14 @@ impl Link {
         self.load = load.min(100);
     }
 
-    fn check_size(&self, message: &Outgoing) -> Result<(), SendRefused> {
-        let limit = self
-            .connection
-            .as_ref()
-            .map_or(self.settings.announced, |connection| connection.peer)
-            .max_message;
+    fn check_size(&self, message: &Outgoing, limit: u32) -> Result<(), SendRefused> {
         let (got, limit) = (message.head.len() as u64 + message.body.len() as u64, u64::from(limit));
         if got > limit { Err(SendRefused::TooLarge { got, limit }) } else { Ok(()) }
     }
 
     pub(super) fn say_cancel(&mut self, stream: StreamId, code: ErrorCode) {
         if self.connection.is_some() {
-            self.control.push_back(Frame::control(MessageType::Cancel, stream, Cancel { code }.encode()));
+            self.cancels.push_back(Frame::control(MessageType::Cancel, stream, Cancel { code }.encode()));
         }
     }
 
@@ -435,6 +435,7 @@ impl Link {
         let released = entry.inbound.release();
         self.release_assembly(released);
         self.windows_due.retain(|due| *due != stream);
+        self.unbegun.remove(&stream);
         if stream.opener() == Some(self.side) {
             self.own_open -= 1;
             if std::mem::take(&mut self.is_open_wanted) {

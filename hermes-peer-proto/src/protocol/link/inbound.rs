@@ -95,7 +95,11 @@ impl Inbound {
         if self.fin {
             return Err(PushError::AfterFin);
         }
-        if self.tail.present > 0 && self.pieces.back().is_some_and(|(last, _)| *last != message_type) {
+        // An empty last frame has no message that it could be part of.
+        if self.tail.present > 0
+            && len > 0
+            && self.pieces.back().is_some_and(|(last, _)| *last != message_type)
+        {
             return Err(PushError::MixedTypes);
         }
         self.empty_frames = if len == 0 && !fin { self.empty_frames + 1 } else { 0 };

@@ -22,6 +22,7 @@ mod stream;
 mod transmit;
 mod window;
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -72,14 +73,20 @@ pub struct Link {
     side: Side,
     epoch: Epoch,
     settings: LinkSettings,
+    /// What the peer takes, as it said last.
+    peer: Announced,
     connection: Option<Connection>,
 
     streams: HashMap<StreamId, Stream>,
     next_stream: u32,
-    /// Greatest number that the peer opened on this connection, and ever.
+    /// Our streams of which nothing was sent yet. They have to be begun in the order of their numbers.
+    unbegun: BTreeSet<StreamId>,
+    /// Our numbers started over on this connection.
+    has_rolled: bool,
+    /// Number of the stream that the peer opened last.
     peer_last: u32,
-    /// The peer's numbers start over on this connection.
-    peer_rolls: bool,
+    /// The peer's numbers may start over once on this connection.
+    peer_may_roll: bool,
     own_open: u32,
     peer_open: u32,
     /// Somebody was told that no stream can be opened.
@@ -97,6 +104,8 @@ pub struct Link {
     events_in: Inbound,
 
     control: VecDeque<Frame>,
+    /// Cancelled streams that the peer has to be told of, after everything that is sent again.
+    cancels: VecDeque<Frame>,
     windows_due: Vec<StreamId>,
     is_link_window_due: bool,
     heartbeat_reply: Option<u64>,
@@ -128,7 +137,6 @@ pub struct Link {
 #[derive(Debug)]
 struct Connection {
     version: u8,
-    peer: Announced,
     liveness: Liveness,
 }
 
@@ -161,8 +169,10 @@ impl Link {
             epoch,
             streams: HashMap::new(),
             next_stream: side.first_stream().0,
+            unbegun: BTreeSet::new(),
+            has_rolled: false,
             peer_last: 0,
-            peer_rolls: false,
+            peer_may_roll: false,
             own_open: 0,
             peer_open: 0,
             is_open_wanted: false,
@@ -176,6 +186,7 @@ impl Link {
             events_out: Outbound::new(DEFAULT_PRIORITY, window(peer.event_window)),
             events_in: Inbound::new(window(own.event_window)),
             control: VecDeque::new(),
+            cancels: VecDeque::new(),
             windows_due: Vec::new(),
             is_link_window_due: false,
             heartbeat_reply: None,
@@ -196,6 +207,7 @@ impl Link {
             peer_load: 0,
             load: 0,
             notices: VecDeque::new(),
+            peer,
             connection: Some(Connection::new(now, version, peer, &settings)),
             settings,
         }
@@ -214,6 +226,7 @@ impl Link {
         received: u64,
     ) -> Result<(), PeerMisbehaved> {
         self.retained.reconnect(received)?;
+        self.peer = peer;
         self.connection = Some(Connection::new(now, version, peer, &self.settings));
         self.peer_going_away = false;
         self.going_away = None;
@@ -226,6 +239,7 @@ impl Link {
     pub fn detach(&mut self) {
         self.connection = None;
         self.control.clear();
+        self.cancels.clear();
         self.heartbeat_reply = None;
     }
 
@@ -270,9 +284,9 @@ impl Link {
         self.connection.as_ref().map(|connection| connection.version)
     }
 
-    /// What the peer takes, while there is a connection.
-    pub fn peer(&self) -> Option<&Announced> {
-        self.connection.as_ref().map(|connection| &connection.peer)
+    /// What the peer takes, as it said last.
+    pub fn peer(&self) -> &Announced {
+        &self.peer
     }
 
     /// Data frames received: what a new connection tells the peer.
@@ -339,27 +353,33 @@ impl Link {
     }
 
     fn chunk(&self) -> usize {
-        let peer = self.connection.as_ref().map_or(self.settings.announced, |connection| connection.peer);
-        peer.max_chunk.min(self.settings.announced.max_chunk).max(limits::MIN_CHUNK) as usize
+        self.peer.max_chunk.min(self.settings.announced.max_chunk).max(limits::MIN_CHUNK) as usize
     }
 
     fn roll_over(&mut self) {
-        if self.next_stream >= ROLL_OVER {
+        self.has_rolled = self.next_stream >= ROLL_OVER;
+        if self.has_rolled {
             self.next_stream = self.side.first_stream().0;
             self.is_exhaustion_told = false;
         }
-        self.peer_rolls = self.peer_last >= ROLL_OVER;
+        self.peer_may_roll = true;
+    }
+
+    /// Whether one of our streams was opened after the one with this number.
+    fn is_opened_after(&self, stream: StreamId, last: u32) -> bool {
+        let order = |number: u32| (!self.has_rolled || number < ROLL_OVER, number);
+        order(stream.0) > order(last)
     }
 
     /// Says again what still holds.
     fn restate(&mut self) {
         self.is_link_window_due = true;
         self.windows_due.clear();
-        let mut streams: Vec<_> = self.streams.keys().copied().collect();
-        streams.sort_unstable();
-        for id in streams {
+        let mut streams: Vec<_> = self.streams.iter().map(|(id, stream)| (*id, stream.phase)).collect();
+        streams.sort_unstable_by_key(|(id, _)| *id);
+        for (id, phase) in streams {
             self.windows_due.push(id);
-            if self.streams[&id].phase == stream::Phase::Cancelled {
+            if phase == stream::Phase::Cancelled {
                 self.say_cancel(id, crate::wire::ErrorCode::Cancelled);
             }
         }
@@ -373,7 +393,7 @@ impl Connection {
         let interval = |ms: u32| Duration::from_millis(u64::from(ms.max(1)));
         let liveness =
             Liveness::new(now, interval(settings.announced.heartbeat_ms), interval(peer.heartbeat_ms));
-        Self { version, peer, liveness }
+        Self { version, liveness }
     }
 }
 

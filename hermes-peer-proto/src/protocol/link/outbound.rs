@@ -143,6 +143,12 @@ impl Outbound {
         self.waiting < SEND_AHEAD
     }
 
+    /// Whether the last piece of the request has been sent.
+    pub(super) fn is_request_sent(&self) -> bool {
+        self.credit.used() > 0
+            && self.segments.front().is_none_or(|segment| segment.message_type != MessageType::Request)
+    }
+
     /// Drops what waits.
     pub(super) fn clear(&mut self) {
         self.segments.clear();
@@ -170,6 +176,11 @@ impl Schedule {
 
     pub(super) fn add(&mut self, priority: u8, stream: StreamId) {
         self.levels[usize::from(priority)].ready.push_back(stream);
+    }
+
+    /// Its turn comes again, before anybody else's of its level.
+    pub(super) fn put_back(&mut self, priority: u8, stream: StreamId) {
+        self.levels[usize::from(priority)].ready.push_front(stream);
     }
 
     pub(super) fn is_empty(&self) -> bool {

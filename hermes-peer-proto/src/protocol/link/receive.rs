@@ -32,6 +32,10 @@ impl Link {
     pub fn handle_frame(&mut self, now: Instant, frame: Frame) -> Result<(), PeerMisbehaved> {
         self.handle_life(now);
         if frame.is_data() {
+            let limit = self.settings.announced.max_chunk;
+            if frame.payload.len() > limit as usize {
+                return Err(PeerMisbehaved::ChunkTooLong { got: frame.payload.len(), limit });
+            }
             if self.is_resumable() {
                 self.received.count(now, frame.payload.len());
             }
@@ -84,7 +88,7 @@ impl Link {
 
     fn open_for_peer(&mut self, stream: StreamId) -> Result<(), PeerMisbehaved> {
         let starts_over =
-            self.peer_rolls && self.peer_last >= super::ROLL_OVER && stream.0 < super::ROLL_OVER;
+            self.peer_may_roll && self.peer_last >= super::ROLL_OVER && stream.0 < super::ROLL_OVER;
         if stream.0 <= self.peer_last && !starts_over {
             return Err(PeerMisbehaved::StreamReused { stream: stream.0 });
         }
@@ -92,12 +96,11 @@ impl Link {
             return Err(PeerMisbehaved::TooManyStreams { limit: self.settings.announced.max_streams });
         }
         if starts_over {
-            self.peer_rolls = false;
+            self.peer_may_roll = false;
         }
         self.peer_last = stream.0;
         self.peer_open += 1;
-        let send_window =
-            self.peer().map_or(self.settings.announced.stream_window, |peer| peer.stream_window);
+        let send_window = self.peer.stream_window;
         let receive = u64::from(self.settings.announced.stream_window);
         let mut entry = Stream::new(super::DEFAULT_PRIORITY, receive, u64::from(send_window));
         if self.going_away.is_some_and(|last| stream.0 > last) {
@@ -120,8 +123,10 @@ impl Link {
         let is_read = entry.phase == Phase::Open && !entry.outbound.is_closed;
         let had_message = entry.inbound.has_message();
         let was_request_whole = entry.request_sent.is_some();
-        if frame.message_type == MessageType::Request && was_request_whole {
-            return Err(PeerMisbehaved::UnexpectedMessage { got: MessageType::Request });
+        let is_end_only = fin && frame.payload.is_empty();
+        if (frame.message_type == MessageType::Request) == was_request_whole && !is_end_only {
+            // One REQUEST first, and after it nothing but STREAM.
+            return Err(PeerMisbehaved::UnexpectedMessage { got: frame.message_type });
         }
         match self.push(frame, is_read) {
             // The opener gave the stream up in the middle of a message.
@@ -135,7 +140,10 @@ impl Link {
             && is_read
         {
             let has_message = entry.inbound.has_message();
-            if has_message && !was_request_whole {
+            if fin && !has_message && !was_request_whole {
+                // The opener gave the stream up before it had said what it wanted.
+                self.cancel_for_peer(stream, crate::wire::ErrorCode::Cancelled);
+            } else if has_message && !was_request_whole {
                 // On the acceptor's side the mark says only that the request has come.
                 entry.request_sent = Some(0);
                 self.notices.push_back(Notice::Request(stream));
@@ -251,10 +259,11 @@ impl Link {
             if self.events_out.credit.raise(window.events) && self.events_out.has_waiting() {
                 self.schedule(StreamId::LINK);
             }
-        } else if let Some(entry) = self.streams.get_mut(&frame.stream) {
-            if entry.outbound.credit.raise(window.limit) && entry.outbound.has_waiting() {
-                self.schedule(frame.stream);
-            }
+        } else if let Some(entry) = self.streams.get_mut(&frame.stream)
+            && entry.outbound.credit.raise(window.limit)
+            && entry.outbound.has_waiting()
+        {
+            self.schedule(frame.stream);
         }
         // A window for a stream that has ended comes too late and does no harm.
         Ok(())
@@ -334,7 +343,9 @@ impl Link {
             .streams
             .iter()
             .filter(|(id, entry)| {
-                id.opener() == Some(self.side) && id.0 > statement.last_stream && entry.phase != Phase::Ended
+                id.opener() == Some(self.side)
+                    && self.is_opened_after(**id, statement.last_stream)
+                    && entry.phase != Phase::Ended
             })
             .map(|(id, entry)| (*id, entry.phase))
             .collect();

@@ -52,6 +52,7 @@ impl Link {
     pub fn has_output(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| {
             !self.control.is_empty()
+                || !self.cancels.is_empty()
                 || !self.schedule.is_empty()
                 || !self.windows_due.is_empty()
                 || self.is_link_window_due
@@ -74,6 +75,12 @@ impl Link {
             batch.push(version, &self.heartbeat_frame(token));
         }
         while let Some(frame) = self.control.pop_front() {
+            batch.push(version, &frame);
+        }
+        // What a cancel is about has to have arrived before it.
+        while !self.retained.is_replaying()
+            && let Some(frame) = self.cancels.pop_front()
+        {
             batch.push(version, &frame);
         }
         if std::mem::take(&mut self.is_link_window_due) {
@@ -130,16 +137,36 @@ impl Link {
         let chunk = self.chunk();
         loop {
             let stream = self.schedule.next(chunk)?;
-            let frame = if stream == StreamId::LINK {
-                self.next_event(chunk)
-            } else {
-                self.next_piece(stream, chunk)
+            let frame = match self.unbegun_before(stream) {
+                _ if stream == StreamId::LINK => self.next_event(chunk),
+                Some(earlier) => {
+                    self.schedule.put_back(self.priority(stream), stream);
+                    self.begin(earlier)
+                }
+                None => self.next_piece(stream, chunk),
             };
             let Some(frame) = frame else { continue };
             let number = if is_kept { self.retained.keep(frame.clone()) } else { 0 };
             self.note_sent(&frame, number);
             return Some(frame);
         }
+    }
+
+    /// One of our streams with a smaller number, if this one begins now and that one has not.
+    fn unbegun_before(&self, stream: StreamId) -> Option<StreamId> {
+        let first = *self.unbegun.first()?;
+        (self.unbegun.contains(&stream) && first < stream).then_some(first)
+    }
+
+    fn priority(&self, stream: StreamId) -> u8 {
+        self.streams.get(&stream).map_or(DEFAULT_PRIORITY, |entry| entry.outbound.priority)
+    }
+
+    /// An empty piece of a request: streams begin in the order of their numbers, whatever their priorities.
+    fn begin(&mut self, stream: StreamId) -> Option<Frame> {
+        self.unbegun.remove(&stream);
+        self.streams.get_mut(&stream)?.outbound.has_begun = true;
+        Some(Frame::data(MessageType::Request, stream, false, Default::default()))
     }
 
     fn next_event(&mut self, chunk: usize) -> Option<Frame> {
@@ -171,6 +198,7 @@ impl Link {
             return None;
         }
         let frame = outbound.pop(stream, limit)?;
+        self.unbegun.remove(&stream);
         let len = frame.payload.len();
         self.link_credit.take(counted(used + len as u64) - counted(used));
         let priority = outbound.priority;
@@ -193,6 +221,7 @@ impl Link {
         }
         if let Some(entry) = self.streams.get_mut(&frame.stream)
             && frame.message_type == MessageType::Request
+            && entry.outbound.is_request_sent()
         {
             entry.request_sent = Some(number);
         }

@@ -172,8 +172,6 @@ impl Running {
         if !self.exited.is_cancelled() {
             self.group.ask();
             if timeout(GRACE, self.child.wait()).await.is_err() {
-                self.group.kill();
-                // Covers a program that has left its group.
                 let _ = self.child.start_kill();
                 let _ = self.child.wait().await;
             }

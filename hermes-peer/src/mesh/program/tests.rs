@@ -242,21 +242,18 @@ async fn the_callers_deadline_counts_if_it_comes_first() {
 #[tokio::test]
 async fn a_cancelled_call_ends_a_program_that_does_not_want_to_end() {
     // FC-040
-    let mut lines = {
-        let call = call();
-        let cancelled = call.cancelled.clone();
-        let mut lines = stream(
-            &streaming(r#"trap "" TERM; echo 1; sleep 600; sleep 600; echo 2"#),
-            call,
-        )
-        .await;
-        assert_eq!(lines.next().await.unwrap().unwrap(), "1");
-        cancelled.cancel();
-        lines
-    };
+    let dir = tempfile::tempdir().unwrap();
+    let program =
+        streaming(r#"trap "" TERM; sleep 600 & echo $! > pid; echo 1; wait; sleep 600"#).dir(dir.path());
+    let call = call();
+    let cancelled = call.cancelled.clone();
+    let mut lines = stream(&program, call).await;
+    assert_eq!(lines.next().await.unwrap().unwrap(), "1");
     let started = Clock::now();
+    cancelled.cancel();
     assert!(matches!(lines.next().await, Some(Err(ProgramError::Cancelled))));
     assert!(started.elapsed() < SOON);
+    assert!(ended(&dir.path().join("pid")).await);
 }
 
 #[tokio::test]
@@ -331,9 +328,10 @@ async fn what_a_program_leaves_running_ends_with_it_and_holds_up_nothing() {
 #[tokio::test]
 async fn who_has_left_the_group_and_holds_the_pipe_open_holds_up_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let program = shell("setsid sleep 600 & echo $! > pid; echo 1")
-        .dir(dir.path())
-        .timeout(SOON);
+    let program =
+        shell("setsid sh -c 'echo $$ > pid; exec sleep 600' & until [ -s pid ]; do :; done; echo 1")
+            .dir(dir.path())
+            .timeout(SOON);
     assert_eq!(value(&program, "").await.unwrap(), "1");
     let pid = std::fs::read_to_string(dir.path().join("pid"))
         .unwrap()
@@ -448,7 +446,7 @@ async fn a_program_that_is_missing_or_cannot_run_is_refused_at_start_and_at_each
         Err(ProgramError::NotExecutable { .. })
     ));
     assert!(matches!(
-        Program::new(own_path.info.clone(), [""; 0]),
+        Program::new(own_path.info, [""; 0]),
         Err(ProgramError::NoCommand)
     ));
     assert!(program(&["sh"]).check().unwrap().is_absolute());

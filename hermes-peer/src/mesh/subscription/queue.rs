@@ -102,7 +102,7 @@ impl EventQueue {
     }
 
     /// The next event or gap; `None` when the queue is empty and closed.
-    pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+    pub(super) fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Delivery>> {
         let mut inner = self.inner.lock();
         match inner.waiting.pop_front() {
             Some(next) => {

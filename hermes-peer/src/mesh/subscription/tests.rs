@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::StreamExt;
 use hermes_peer_proto::wire::Envelope;
 use hermes_peer_proto::wire::ErrorCode;
 use tokio::time::advance;
@@ -140,6 +141,14 @@ fn a_queue_is_bounded_by_bytes_and_a_large_event_still_gets_through() {
     assert_eq!(
         all(&mut subscriber),
         [Got::Event(0), Got::Event(1), Got::Lagged(2)]
+    );
+    for number in 2..4 {
+        subscriber.queue.push(event(number, 4_000));
+    }
+    assert_eq!(
+        all(&mut subscriber),
+        [Got::Event(2), Got::Event(3)],
+        "what was taken gives its room back"
     );
     subscriber.queue.push(event(4, 1_000_000));
     subscriber.queue.push(event(5, 1));

@@ -47,7 +47,7 @@ fn threads_that_start_together_get_one_authority() {
             .map(|_| {
                 scope.spawn(|| {
                     start.wait();
-                    open_or_create(&folder).unwrap().certificate().clone()
+                    authority_in(&folder).unwrap().certificate().clone()
                 })
             })
             .collect();
@@ -61,7 +61,7 @@ fn threads_that_start_together_get_one_authority() {
 fn whoever_asks_gets_the_authority_of_the_folder() {
     let folder = std::env::var_os("HERMES_PEER_TEST_AUTHORITY").map(PathBuf::from);
     let own = tempfile::tempdir().unwrap();
-    let authority = open_or_create(&folder.unwrap_or_else(|| own.path().join("ca"))).unwrap();
+    let authority = authority_in(&folder.unwrap_or_else(|| own.path().join("ca"))).unwrap();
     println!(
         "authority {}",
         crate::transport::facts::hex(authority.certificate())
@@ -102,7 +102,7 @@ fn processes_that_start_together_get_one_authority() {
     assert_eq!(got.len(), 1, "more than one authority was made");
     assert_eq!(
         got[0],
-        crate::transport::facts::hex(open_or_create(&root.path().join("ca")).unwrap().certificate())
+        crate::transport::facts::hex(authority_in(&root.path().join("ca")).unwrap().certificate())
     );
 }
 
@@ -110,10 +110,10 @@ fn processes_that_start_together_get_one_authority() {
 fn a_process_that_was_killed_half_way_leaves_nothing_broken() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("ca");
-    open_or_create(&folder).unwrap();
+    authority_in(&folder).unwrap();
     let key = fs::read(folder.join("ca.key")).unwrap();
     fs::remove_file(folder.join("ca.pem")).unwrap();
-    let again = open_or_create(&folder).unwrap();
+    let again = authority_in(&folder).unwrap();
     assert_eq!(fs::read(folder.join("ca.key")).unwrap(), key);
     assert!(Authority::open(&folder).unwrap().certificate() == again.certificate());
 }
@@ -126,5 +126,5 @@ fn a_folder_that_others_can_enter_holds_no_authority() {
     let folder = root.path().join("ca");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(open_or_create(&folder).unwrap_err().to_string().contains("0700"));
+    assert!(authority_in(&folder).unwrap_err().to_string().contains("0700"));
 }
