@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use hermes_peer::AgentUri;
-use hermes_peer::Authority;
 use hermes_peer::NodeId;
+use hermes_peer::certificates::Authority;
 use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::process::ChildStdin;
