@@ -55,9 +55,7 @@ pub(crate) fn run(function: &ItemFn) -> TokenStream {
     signature.ident = format_ident!("run", span = name.span());
     let everywhere = attributes(function, is_for_all);
     // The lints are those that the author cannot heed: a handler is always async, and its page is the struct's.
-    let own = attributes(function, |attribute| {
-        !attribute.path().is_ident("doc") && !is_for_all(attribute)
-    });
+    let own = attributes(function, |attribute| !attribute.path().is_ident("doc") && !is_for_all(attribute));
     quote! {
         #(#everywhere)*
         impl #name {
@@ -78,10 +76,7 @@ pub(crate) fn attributes(
     function: &ItemFn,
     is_wanted: fn(&Attribute) -> bool,
 ) -> impl Iterator<Item = &Attribute> {
-    function
-        .attrs
-        .iter()
-        .filter(move |attribute| is_wanted(attribute))
+    function.attrs.iter().filter(move |attribute| is_wanted(attribute))
 }
 
 fn capability(handler: &Handler) -> TokenStream {
@@ -101,9 +96,7 @@ fn capability(handler: &Handler) -> TokenStream {
 }
 
 fn info(handler: &Handler) -> TokenStream {
-    let Handler {
-        name, description, ..
-    } = handler;
+    let Handler { name, description, .. } = handler;
     let output = &handler.returned.output;
     let input = handler.input().map_or_else(|| schema(&unit_type()), schema);
     let item = handler.item().map(|item| {
@@ -136,39 +129,20 @@ fn unit_type() -> Type {
 
 /// The fields that the attribute sets; the others keep the defaults of `CapabilityInfo`.
 fn given(attrs: &Attrs) -> TokenStream {
-    let facts = [
-        &attrs.idempotent,
-        &attrs.read_only,
-        &attrs.destructive,
-        &attrs.reentrant,
-    ];
-    let facts = facts
-        .into_iter()
-        .flatten()
-        .map(|fact| quote! { __info.facts.#fact = true; });
-    let cost = attrs
-        .cost
-        .map(Literal::u64_unsuffixed)
-        .map(|cost| quote! { __info.cost = #cost; });
-    let weight = attrs
-        .weight
-        .map(Literal::u64_unsuffixed)
-        .map(|weight| quote! { __info.weight = #weight; });
-    let access = attrs
-        .access
-        .as_ref()
-        .map(|access| quote! { __info.access = ::hermes_peer::Access::#access; });
+    let facts = [&attrs.idempotent, &attrs.read_only, &attrs.destructive, &attrs.reentrant];
+    let facts = facts.into_iter().flatten().map(|fact| quote! { __info.facts.#fact = true; });
+    let cost = attrs.cost.map(Literal::u64_unsuffixed).map(|cost| quote! { __info.cost = #cost; });
+    let weight = attrs.weight.map(Literal::u64_unsuffixed).map(|weight| quote! { __info.weight = #weight; });
+    let access =
+        attrs.access.as_ref().map(|access| quote! { __info.access = ::hermes_peer::Access::#access; });
     let version = attrs.version.map(|[major, minor, patch]| {
         quote! { __info.version = ::hermes_peer::__private::version(#major, #minor, #patch); }
     });
     let slots = [("reads", &attrs.reads), ("writes", &attrs.writes)];
-    let slots = slots
-        .into_iter()
-        .filter(|(_, slots)| !slots.is_empty())
-        .map(|(field, slots)| {
-            let field = format_ident!("{field}");
-            quote! { __info.#field = ::hermes_peer::__private::slots(&[#(#slots),*]); }
-        });
+    let slots = slots.into_iter().filter(|(_, slots)| !slots.is_empty()).map(|(field, slots)| {
+        let field = format_ident!("{field}");
+        quote! { __info.#field = ::hermes_peer::__private::slots(&[#(#slots),*]); }
+    });
     quote! { #(#facts)* #cost #weight #access #version #(#slots)* }
 }
 
@@ -192,13 +166,9 @@ fn limits(attrs: &Attrs) -> Option<TokenStream> {
 fn handle(handler: &Handler) -> TokenStream {
     let name = &handler.function.sig.ident;
     let output = &handler.returned.output;
-    let items = handler
-        .item()
-        .map(|item| quote! { let __items = __request.take_items::<#item>(); });
+    let items = handler.item().map(|item| quote! { let __items = __request.take_items::<#item>(); });
     let mutable = items.as_ref().map(|_| quote! { mut });
-    let input = handler
-        .input()
-        .map(|input| quote! { let __input = __request.input::<#input>()?; });
+    let input = handler.input().map(|input| quote! { let __input = __request.input::<#input>()?; });
     let arguments = handler.parameters.iter().map(|parameter| match parameter {
         Parameter::Context => quote! { __context },
         Parameter::Incoming(_) => quote! { __items },

@@ -126,9 +126,7 @@ fn capability_tokens(
             None
         }
     };
-    let handler = function
-        .as_ref()
-        .and_then(|function| check::check(attrs, function, &mut diag));
+    let handler = function.as_ref().and_then(|function| check::check(attrs, function, &mut diag));
     match diag.finish(handler) {
         Ok(handler) => expand::handler(&handler),
         Err(mut errors) => {

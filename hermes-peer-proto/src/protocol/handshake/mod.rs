@@ -35,11 +35,11 @@ pub use worked::{Worked, WorkedFrame, worked_handshake, worked_resume};
 
 use super::error::HandshakeError;
 use super::error::Incompatible;
-use super::error::PeerMisbehaved;
 use super::error::Refused;
 use super::limits::MIN_CHUNK;
 use super::limits::MIN_HEARTBEAT_MS;
 use super::limits::MIN_WINDOW;
+use super::misbehaviour::PeerMisbehaved;
 use super::version::VersionRange;
 use crate::security::CertificateKey;
 use crate::security::Credentials;

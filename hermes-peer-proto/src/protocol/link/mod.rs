@@ -14,10 +14,12 @@
 
 mod ack;
 mod commands;
+mod flow;
 mod inbound;
 mod liveness;
 mod outbound;
 mod receive;
+mod reconnect;
 mod stream;
 mod transmit;
 mod window;
@@ -37,6 +39,7 @@ pub use self::inbound::Received;
 pub use self::outbound::DEFAULT_PRIORITY;
 pub use self::outbound::MAX_PRIORITY;
 pub use self::outbound::SEND_AHEAD;
+pub use self::reconnect::Ended;
 pub use self::window::UNCOUNTED;
 
 use self::ack::ReceiveCount;
@@ -50,7 +53,6 @@ use self::window::Credit;
 use self::window::Grant;
 use crate::protocol::LinkSettings;
 use crate::protocol::Notice;
-use crate::protocol::PeerMisbehaved;
 use crate::protocol::limits;
 use crate::wire::Announced;
 use crate::wire::CapabilityInfo;
@@ -140,16 +142,6 @@ struct Connection {
     liveness: Liveness,
 }
 
-/// What became of a link that will not go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ended {
-    /// Data frames of ours, first and last, of which it is not known whether the peer received them.
-    pub gap: Option<(u64, u64)>,
-    /// Streams that we opened and that had not ended, and whether the peer may have run their request.
-    pub streams: Vec<(StreamId, bool)>,
-}
-
 impl Link {
     /// A link over its first connection.
     pub fn new(
@@ -211,62 +203,6 @@ impl Link {
             connection: Some(Connection::new(now, version, peer, &settings)),
             settings,
         }
-    }
-
-    /// Goes on over a new connection. The peer has received `received` of our data frames: what it has not is sent
-    /// again first, then every statement that still holds is made anew.
-    ///
-    /// # Errors
-    /// [`PeerMisbehaved::ResumeOutOfRange`] if the count cannot be: the link then has to be ended.
-    pub fn attach(
-        &mut self,
-        now: Instant,
-        version: u8,
-        peer: Announced,
-        received: u64,
-    ) -> Result<(), PeerMisbehaved> {
-        self.retained.reconnect(received)?;
-        self.peer = peer;
-        self.connection = Some(Connection::new(now, version, peer, &self.settings));
-        self.peer_going_away = false;
-        self.going_away = None;
-        self.roll_over();
-        self.restate();
-        Ok(())
-    }
-
-    /// The connection is gone. What was to be said on it is not lost: data frames are kept, statements are made anew.
-    pub fn detach(&mut self) {
-        self.connection = None;
-        self.control.clear();
-        self.cancels.clear();
-        self.heartbeat_reply = None;
-    }
-
-    /// The link will not go on. `received` is how many of our data frames the peer has received, where it said so.
-    /// Messages that have arrived can still be read.
-    pub fn end(&mut self, received: Option<u64>) -> Ended {
-        self.connection = None;
-        let known = received.unwrap_or_else(|| self.retained.acked());
-        let is_run = |stream: &Stream| match (stream.request_sent, received) {
-            // Without its last piece no handler runs.
-            (None, _) => false,
-            (Some(sent), Some(received)) => sent <= received,
-            (Some(_), None) => true,
-        };
-        let mut streams: Vec<_> = self
-            .streams
-            .iter()
-            .filter(|(id, stream)| id.opener() == Some(self.side) && stream.phase == stream::Phase::Open)
-            .map(|(id, stream)| (*id, is_run(stream)))
-            .collect();
-        streams.sort_unstable();
-        self.streams.retain(|id, stream| {
-            stream.phase = stream::Phase::Ended;
-            id.opener() == Some(self.side) && stream.inbound.has_message()
-        });
-        let sent = self.retained.sent();
-        Ended { gap: (known < sent).then_some((known + 1, sent)), streams }
     }
 
     /// Which link this is.
@@ -354,37 +290,6 @@ impl Link {
 
     fn chunk(&self) -> usize {
         self.peer.max_chunk.min(self.settings.announced.max_chunk).max(limits::MIN_CHUNK) as usize
-    }
-
-    fn roll_over(&mut self) {
-        self.has_rolled = self.next_stream >= ROLL_OVER;
-        if self.has_rolled {
-            self.next_stream = self.side.first_stream().0;
-            self.is_exhaustion_told = false;
-        }
-        self.peer_may_roll = true;
-    }
-
-    /// Whether one of our streams was opened after the one with this number.
-    fn is_opened_after(&self, stream: StreamId, last: u32) -> bool {
-        let order = |number: u32| (!self.has_rolled || number < ROLL_OVER, number);
-        order(stream.0) > order(last)
-    }
-
-    /// Says again what still holds.
-    fn restate(&mut self) {
-        self.is_link_window_due = true;
-        self.windows_due.clear();
-        let mut streams: Vec<_> = self.streams.iter().map(|(id, stream)| (*id, stream.phase)).collect();
-        streams.sort_unstable_by_key(|(id, _)| *id);
-        for (id, phase) in streams {
-            self.windows_due.push(id);
-            if phase == stream::Phase::Cancelled {
-                self.say_cancel(id, crate::wire::ErrorCode::Cancelled);
-            }
-        }
-        self.advertise_next = 0;
-        self.is_subscribe_due = self.subscribed.is_some();
     }
 }
 
