@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut counting = CapabilityInfo::new("program.count".parse()?);
     counting.description = "Counts to three.".to_owned();
     counting.streams = true;
-    let script = Program::new(counting, ["sh", "-c", "for number in 1 2 3; do echo $number; sleep 0.1; done"])?;
+    let script =
+        Program::new(counting, ["sh", "-c", "for number in 1 2 3; do echo $number; sleep 0.1; done"])?;
     let sleep = Program::new(CapabilityInfo::new("program.sleep".parse()?), ["sleep", "600"])?;
 
     let mut provider = Node::builder("agent://default/demo/programs").listen("127.0.0.1:0");

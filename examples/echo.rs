@@ -20,7 +20,8 @@ async fn echo(text: String, _context: Context) -> Result<String, Failure> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let alice = Node::builder("agent://default/demo/alice").listen("127.0.0.1:0").capability(echo).start().await?;
+    let alice =
+        Node::builder("agent://default/demo/alice").listen("127.0.0.1:0").capability(echo).start().await?;
     let bob = Node::builder("agent://default/demo/bob").start().await?;
 
     let text: String = bob.call("example.echo", "Hello, mesh!").await?;

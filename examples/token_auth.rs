@@ -25,10 +25,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // In a program it comes from the environment or a file, and differs for each mesh: `openssl rand -hex 32`.
     let token = "for this example only, never for a mesh";
     let node = |agent: &str, token: &str| Node::builder(agent).token(token).without_local_discovery();
-    let oracle = node("agent://default/demo/oracle", token).listen("127.0.0.1:0").capability(answer).start().await?;
+    let oracle =
+        node("agent://default/demo/oracle", token).listen("127.0.0.1:0").capability(answer).start().await?;
     let address = oracle.address().ok_or("it listens")?.to_string();
 
-    let friend = node("agent://default/demo/friend", token).peer(oracle.id().as_str(), &address).start().await?;
+    let friend =
+        node("agent://default/demo/friend", token).peer(oracle.id().as_str(), &address).start().await?;
     let found: u32 = friend.call("example.answer", &()).await?;
     println!("with the token:    {found}");
 

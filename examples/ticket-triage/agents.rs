@@ -31,7 +31,7 @@ pub(crate) enum Writer {
     /// Lines of the passages, put together by rule.
     Extracts,
     /// A language model.
-    Model(RemoteModel),
+    Model(Box<RemoteModel>),
 }
 
 /// Tells what a customer wants and what the ticket names, and notes both in the session.

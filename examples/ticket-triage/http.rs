@@ -67,7 +67,11 @@ struct Desk {
 }
 
 /// Dropped by hyper when the client has gone, and with it every call that runs for the ticket.
-async fn take(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Result<Bytes, BytesRejection>) -> Response {
+async fn take(
+    State(desk): State<Arc<Desk>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
     let body = match body {
         Ok(body) => body,
         Err(refused) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => {
@@ -101,7 +105,8 @@ fn read(headers: &HeaderMap, body: &[u8], taken: &AtomicU64) -> Result<Ticket, S
         id: Option<String>,
         text: String,
     }
-    let is_json = names(headers, header::CONTENT_TYPE.as_str(), "json") || body.trim_ascii_start().starts_with(b"{");
+    let is_json =
+        names(headers, header::CONTENT_TYPE.as_str(), "json") || body.trim_ascii_start().starts_with(b"{");
     let written = if is_json {
         serde_json::from_slice(body).map_err(|error| format!("the body is no {{\"text\": …}}: {error}"))?
     } else {
@@ -132,7 +137,8 @@ fn status_of(code: ErrorCode) -> StatusCode {
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response {
-    let code = if status == StatusCode::PAYLOAD_TOO_LARGE { ErrorCode::TooLarge } else { ErrorCode::InvalidInput };
+    let code =
+        if status == StatusCode::PAYLOAD_TOO_LARGE { ErrorCode::TooLarge } else { ErrorCode::InvalidInput };
     let code = if status == StatusCode::NOT_FOUND { ErrorCode::NotFound } else { code };
     (status, Json(json!({ "error": Problem { code, message: message.to_owned() } }))).into_response()
 }
@@ -162,7 +168,9 @@ fn event(step: &Progress) -> Event {
 /// The end of a story; a ticket whose task has panicked has no report.
 fn last(report: Option<Report>) -> Event {
     let problem = match report {
-        Some(Report { error: None, .. }) => return Event::default().event("result").data(json!(report).to_string()),
+        Some(Report { error: None, .. }) => {
+            return Event::default().event("result").data(json!(report).to_string());
+        }
         Some(Report { error: Some(problem), .. }) => problem,
         None => Problem { code: ErrorCode::Internal, message: "the coordinator has failed".to_owned() },
     };

@@ -181,7 +181,9 @@ async fn serve_role(role: Role, config: &Path, args: &Args) -> Result<u8, Stop> 
     // An agent joins the mesh when it is able to work: until then callers wait for it.
     let builder = match role {
         Role::Coordinator => return coordinate(builder, &data, args).await,
-        Role::Nlu => builder.state(Nlu::train(&data.training().map_err(Stop::usage)?)).capability(agents::detect),
+        Role::Nlu => {
+            builder.state(Nlu::train(&data.training().map_err(Stop::usage)?)).capability(agents::detect)
+        }
         Role::Retrieval => {
             builder.state(Index::build(data.documents().map_err(Stop::usage)?)).capability(agents::retrieve)
         }
@@ -194,7 +196,9 @@ async fn serve_role(role: Role, config: &Path, args: &Args) -> Result<u8, Stop> 
 fn writer(args: &Args) -> Result<Writer, Stop> {
     let Some(url) = args.model.clone() else { return Ok(Writer::Extracts) };
     let key = std::env::var("OPENAI_API_KEY").ok();
-    RemoteModel::new(url, args.model_name.clone(), key).map(Writer::Model).map_err(Stop::usage)
+    RemoteModel::new(url, args.model_name.clone(), key)
+        .map(|model| Writer::Model(Box::new(model)))
+        .map_err(Stop::usage)
 }
 
 async fn coordinate(builder: NodeBuilder, data: &Data, args: &Args) -> Result<u8, Stop> {
@@ -207,7 +211,11 @@ async fn coordinate(builder: NodeBuilder, data: &Data, args: &Args) -> Result<u8
     coordinator.wait_for_agents().await.map_err(|error| Stop::Unreachable(error.to_string()))?;
     let mut failures = 0;
     for ticket in tickets {
-        let report = if args.json { in_json(&coordinator, ticket).await? } else { shown(&coordinator, ticket, args).await? };
+        let report = if args.json {
+            in_json(&coordinator, ticket).await?
+        } else {
+            shown(&coordinator, ticket, args).await?
+        };
         failures += usize::from(report.error.is_some());
     }
     if let Some(listener) = listener {
@@ -222,7 +230,9 @@ async fn coordinate(builder: NodeBuilder, data: &Data, args: &Args) -> Result<u8
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Stop> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| Stop::Usage(format!("--serve {address}: {error}; another port, or 0 for a free one, may do")))
+    bound.map_err(|error| {
+        Stop::Usage(format!("--serve {address}: {error}; another port, or 0 for a free one, may do"))
+    })
 }
 
 fn curl(address: SocketAddr) -> String {

@@ -90,10 +90,7 @@ pub(crate) struct Question {
 impl Question {
     /// A question with the usual number of passages.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            limit: Self::default_limit(),
-        }
+        Self { text: text.into(), limit: Self::default_limit() }
     }
 
     /// As many as a support engineer reads before he searches himself.

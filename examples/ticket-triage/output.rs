@@ -33,6 +33,8 @@ pub(crate) struct Screen<W> {
     /// Whether every line of a timeline is shown.
     is_full: bool,
     stage: Stage,
+    /// Whether a line of the suggestion has begun.
+    is_line_begun: bool,
 }
 
 /// What was written last of the ticket.
@@ -45,7 +47,7 @@ enum Stage {
 
 impl<W: Write> Screen<W> {
     pub(crate) fn new(out: W, is_full: bool) -> Self {
-        Self { out, is_full, stage: Stage::Ticket }
+        Self { out, is_full, stage: Stage::Ticket, is_line_begun: false }
     }
 
     /// A ticket as it arrives.
@@ -63,9 +65,10 @@ impl<W: Write> Screen<W> {
             Progress::Token(token) => {
                 if self.stage != Stage::Suggestion {
                     self.stage = Stage::Suggestion;
-                    write!(self.out, "\n{HEAD}suggestion{HEAD:#}\n  ")?;
+                    writeln!(self.out, "\n{HEAD}suggestion{HEAD:#}")?;
+                    self.is_line_begun = false;
                 }
-                write!(self.out, "{}", clean(&token.text).replace('\n', "\n  "))?;
+                self.piece(&clean(&token.text))?;
             }
         }
         self.out.flush()
@@ -74,7 +77,10 @@ impl<W: Write> Screen<W> {
     fn understood(&mut self, understanding: &Understanding) -> io::Result<()> {
         let Understanding { intent, confidence, entities } = understanding;
         let percent = confidence * 100.0;
-        writeln!(self.out, "\n{HEAD}intent{HEAD:#}      {GOOD}{intent}{GOOD:#}  {FAINT}{percent:.0} % sure{FAINT:#}")?;
+        writeln!(
+            self.out,
+            "\n{HEAD}intent{HEAD:#}      {GOOD}{intent}{GOOD:#}  {FAINT}{percent:.0} % sure{FAINT:#}"
+        )?;
         let named = entities.iter().map(|entity| format!("{} {}", entity.kind, clean(&entity.value)));
         let named: Vec<String> = named.collect();
         let named = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
@@ -88,7 +94,24 @@ impl<W: Write> Screen<W> {
         }
         self.stage = Stage::Passages(rank);
         let Found { id, title, score, at_ms } = found;
-        writeln!(self.out, "  {rank:>8}  {score:>5.1}  {at_ms:>5.1}  {} {FAINT}({}){FAINT:#}", clean(title), clean(id))
+        writeln!(
+            self.out,
+            "  {rank:>8}  {score:>5.1}  {at_ms:>5.1}  {} {FAINT}({}){FAINT:#}",
+            clean(title),
+            clean(id)
+        )
+    }
+
+    /// A piece of the suggestion; lines that say something are indented.
+    fn piece(&mut self, text: &str) -> io::Result<()> {
+        for part in text.split_inclusive('\n') {
+            if !self.is_line_begun && part != "\n" {
+                write!(self.out, "  ")?;
+            }
+            write!(self.out, "{part}")?;
+            self.is_line_begun = !part.ends_with('\n');
+        }
+        Ok(())
     }
 
     /// The end of a ticket: why it failed if it did, and its timeline.
@@ -100,14 +123,19 @@ impl<W: Write> Screen<W> {
             writeln!(self.out, "\n{BAD}failed{BAD:#}  {}", clean(&problem.message))?;
         }
         if let Some(session) = report.session {
-            writeln!(self.out, "\n{HEAD}timeline{HEAD:#}    {FAINT}session {session}, {} messages{FAINT:#}", report.timeline.len())?;
+            writeln!(
+                self.out,
+                "\n{HEAD}timeline{HEAD:#}    {FAINT}session {session}, {} messages{FAINT:#}",
+                report.timeline.len()
+            )?;
             self.timeline(&report.timeline)?;
         }
         self.out.flush()
     }
 
     fn timeline(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let width = |of: fn(&Entry) -> usize, least: usize| entries.iter().map(of).max().unwrap_or(0).max(least);
+        let width =
+            |of: fn(&Entry) -> usize, least: usize| entries.iter().map(of).max().unwrap_or(0).max(least);
         let widths = Widths {
             route: width(|entry| route(entry).chars().count(), 0),
             capability: width(|entry| text(entry.capability.as_ref()).len(), 10),
@@ -125,7 +153,13 @@ impl<W: Write> Screen<W> {
                 self.entry(entry, &widths)?;
             }
             if let Some((last, more)) = rest.split_last() {
-                writeln!(self.out, "  {FAINT}{:>8}  {:<route$}  {} more items{FAINT:#}", "⋮", "", more.len())?;
+                writeln!(
+                    self.out,
+                    "  {FAINT}{:>8}  {:<route$}  {} more items{FAINT:#}",
+                    "⋮",
+                    "",
+                    more.len()
+                )?;
                 self.entry(last, &widths)?;
             }
         }
@@ -233,8 +267,8 @@ mod tests {
 
     #[test]
     fn nothing_that_a_model_or_a_customer_writes_moves_the_cursor() {
-        let token = Token { text: "one\n\u{1b}[2Jtwo".to_owned() };
+        let token = Token { text: "one\n\n\u{1b}[2Jtwo".to_owned() };
         let text = shown(|screen| screen.progress(&Progress::Token(token)));
-        assert_eq!(text, "\nsuggestion\n  one\n   [2Jtwo");
+        assert_eq!(text, "\nsuggestion\n  one\n\n   [2Jtwo");
     }
 }

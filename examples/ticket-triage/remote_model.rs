@@ -62,10 +62,16 @@ impl FromStr for ModelUrl {
             return Err(wrong("neither http nor https"));
         }
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err("a password in a URL is shown to everybody: put the key into OPENAI_API_KEY".to_owned());
+            return Err(
+                "a password in a URL is shown to everybody: put the key into OPENAI_API_KEY".to_owned()
+            );
         }
         let base = given.trim_end_matches('/');
-        let whole = if base.ends_with("/chat/completions") { base.to_owned() } else { format!("{base}/chat/completions") };
+        let whole = if base.ends_with("/chat/completions") {
+            base.to_owned()
+        } else {
+            format!("{base}/chat/completions")
+        };
         whole.parse().map(Self).map_err(|error| wrong(&format!("{error}")))
     }
 }
@@ -97,7 +103,9 @@ impl RemoteModel {
     pub(crate) fn new(url: ModelUrl, name: String, key: Option<String>) -> Result<Self, String> {
         let key = key.filter(|key| !key.is_empty());
         if key.is_some() && url.is_open() {
-            return Err("OPENAI_API_KEY would cross the network in the clear: use https, or unset it".to_owned());
+            return Err(
+                "OPENAI_API_KEY would cross the network in the clear: use https, or unset it".to_owned()
+            );
         }
         let tls = tls(url.0.scheme_str() == Some("https"))?;
         let mut tcp = HttpConnector::new();
@@ -110,7 +118,10 @@ impl RemoteModel {
     }
 
     /// The suggestion as the model writes it, and then what it cites. Dropping the stream hangs up.
-    pub(crate) fn suggest(&self, request: &Request) -> impl Stream<Item = Result<Token, Failure>> + Send + use<> {
+    pub(crate) fn suggest(
+        &self,
+        request: &Request,
+    ) -> impl Stream<Item = Result<Token, Failure>> + Send + use<> {
         let (asked, url) = (self.ask(request), self.url.clone());
         let passages = request.passages.clone();
         let opening = async move { opened(asked, &url).await.map(|bytes| Answer::new(bytes, passages)) };
@@ -137,7 +148,10 @@ impl RemoteModel {
 
 impl fmt::Debug for RemoteModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteModel").field("url", &self.url).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RemoteModel")
+            .field("url", &self.url)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -147,7 +161,9 @@ fn tls(is_needed: bool) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = if is_needed {
-        builder.with_native_roots().map_err(|error| format!("no certificate authorities on this machine: {error}"))?
+        builder
+            .with_native_roots()
+            .map_err(|error| format!("no certificate authorities on this machine: {error}"))?
     } else {
         builder.with_root_certificates(RootCertStore::empty())
     };
@@ -223,7 +239,9 @@ impl Answer {
             }
             match self.bytes.next().await {
                 Some(Ok(bytes)) => self.completion.read(&bytes, &mut self.ready).map_err(Failure::new)?,
-                Some(Err(error)) => return Err(Failure::new(format!("the model's answer was cut off: {error}"))),
+                Some(Err(error)) => {
+                    return Err(Failure::new(format!("the model's answer was cut off: {error}")));
+                }
                 None if self.completion.is_whole() => self.end(),
                 None => return Err(Failure::new("the model's answer was cut off before its end")),
             }

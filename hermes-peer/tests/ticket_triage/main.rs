@@ -1,5 +1,5 @@
 //! The example `ticket-triage` as its users run it.
-#![expect(unreachable_pub, reason = "a test")]
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
 mod support;
 
@@ -24,7 +24,8 @@ fn json_mode_prints_one_whole_object_for_each_ticket_and_nothing_else() {
     assert_eq!(reports.len(), 2);
     for report in &reports {
         let keys: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
-        let expected = ["ticket", "session", "intent", "entities", "passages", "suggestion", "tokens", "timeline"];
+        let expected =
+            ["ticket", "session", "intent", "entities", "passages", "suggestion", "tokens", "timeline"];
         assert_eq!(keys, expected);
         let suggestion = report["suggestion"].as_str().unwrap();
         assert!(suggestion.contains("[1]") && suggestion.contains("Sources"), "{suggestion}");
@@ -49,8 +50,20 @@ fn the_timeline_has_every_message_of_the_session_both_ways_with_its_slots() {
     };
     for (capability, agent, items, reads, writes) in [
         ("intent.detect", "nlu-agent-01", 0, vec![], vec!["intent", "entities"]),
-        ("knowledge.retrieve", "retrieval-agent-01", report["passages"].as_array().unwrap().len(), vec!["intent", "entities"], vec![]),
-        ("content.generate", "generator-agent-01", report["tokens"].as_u64().unwrap() as usize, vec!["intent", "entities"], vec![]),
+        (
+            "knowledge.retrieve",
+            "retrieval-agent-01",
+            report["passages"].as_array().unwrap().len(),
+            vec!["intent", "entities"],
+            vec![],
+        ),
+        (
+            "content.generate",
+            "generator-agent-01",
+            report["tokens"].as_u64().unwrap() as usize,
+            vec!["intent", "entities"],
+            vec![],
+        ),
     ] {
         let [request] = found("request", capability)[..] else { panic!("one request: {timeline:?}") };
         let [response] = found("response", capability)[..] else { panic!("one response: {timeline:?}") };
@@ -68,7 +81,16 @@ fn the_timeline_has_every_message_of_the_session_both_ways_with_its_slots() {
 fn people_see_all_of_a_ticket_and_a_file_sees_no_colours() {
     let output = run(&["--tickets", "1"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["ticket-01", "intent", "entities", "passages", "suggestion", "Sources", "timeline", "writes intent, entities"] {
+    for part in [
+        "ticket-01",
+        "intent",
+        "entities",
+        "passages",
+        "suggestion",
+        "Sources",
+        "timeline",
+        "writes intent, entities",
+    ] {
         assert!(text.contains(part), "`{part}` is missing: {text}");
     }
     assert!(!text.contains('\u{1b}'), "{text}");
@@ -95,7 +117,8 @@ fn wrong_tickets_are_refused_before_anything_is_started() {
 #[test]
 fn a_ticket_over_http_is_answered_whole_or_as_it_happens() {
     let server = Server::start(&[]);
-    let (status, report) = server.post("Content-Type: application/json\r\n", &format!("{{\"text\":\"{STOLEN}\"}}"));
+    let (status, report) =
+        server.post("Content-Type: application/json\r\n", &format!("{{\"text\":\"{STOLEN}\"}}"));
     assert_eq!((status, &report["intent"]), (200, &"card_lost_or_stolen".into()), "{report}");
     let (status, plain) = server.post("", STOLEN);
     assert_eq!((status, &plain["suggestion"]), (200, &report["suggestion"]));
@@ -173,7 +196,8 @@ fn chunk(text: &str) -> String {
 fn a_model_writes_the_suggestion_and_what_it_cites_is_named() {
     let answer = [&chunk("Block the card"), &chunk(" at once [1]."), "data: [DONE]\n\n"].concat();
     let model = Model::answering("200 OK", answer, false);
-    let mut command = support::triage(&["--json", "--tickets", "1", "--model", &model.url, "--model-name", "tiny"]);
+    let mut command =
+        support::triage(&["--json", "--tickets", "1", "--model", &model.url, "--model-name", "tiny"]);
     let output = command.env("OPENAI_API_KEY", "key-of-the-test").output().unwrap();
     let report = objects(&output).remove(0);
     let suggestion = report["suggestion"].as_str().unwrap();
@@ -191,7 +215,9 @@ fn a_model_writes_the_suggestion_and_what_it_cites_is_named() {
 #[test]
 fn a_model_that_refuses_or_breaks_off_fails_the_ticket_and_says_why() {
     let refusal = "{\"error\":{\"message\":\"no such model\"}}".to_owned();
-    for (status, body, reason) in [("404 Not Found", refusal, "no such model"), ("200 OK", chunk("Block"), "cut off")] {
+    for (status, body, reason) in
+        [("404 Not Found", refusal, "no such model"), ("200 OK", chunk("Block"), "cut off")]
+    {
         let model = Model::answering(status, body, false);
         let output = run(&["--json", "--tickets", "1", "--model", &model.url]);
         assert_eq!(output.status.code(), Some(1));

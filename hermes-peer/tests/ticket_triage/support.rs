@@ -30,7 +30,11 @@ fn binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let name = format!("ticket-triage{}", std::env::consts::EXE_SUFFIX);
     let example = test.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
-    assert!(example.exists(), "{} is missing: `cargo test` builds it, `cargo build --examples` does too", example.display());
+    assert!(
+        example.exists(),
+        "{} is missing: `cargo test` builds it, `cargo build --examples` does too",
+        example.display()
+    );
     example
 }
 
@@ -50,7 +54,9 @@ pub fn run(args: &[&str]) -> Output {
 /// What it printed, one JSON value a line.
 pub fn objects(output: &Output) -> Vec<Value> {
     let text = std::str::from_utf8(&output.stdout).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 /// The example as a server. Dropping it ends it.
@@ -77,7 +83,8 @@ impl Server {
     /// The next line with `text` in it.
     pub fn wait_for_line(&mut self, text: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line with `{text}` came"));
+            let line =
+                self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no line with `{text}` came"));
             if let Some((before, process)) = line.rsplit_once("process ") {
                 let node = before.trim_start_matches("started ").split(' ').next().unwrap();
                 self.processes.push((node.to_owned(), process.parse().unwrap()));
@@ -126,7 +133,9 @@ impl Server {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let length = body.len();
-        let head = format!("{what} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+        let head = format!(
+            "{what} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
         stream.write_all(head.as_bytes()).unwrap();
         // A server that has refused the head need not read the rest.
         let _refused = stream.write_all(body.as_bytes());
@@ -185,7 +194,11 @@ impl Model {
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             let request = read_request(&mut stream);
-            write!(stream, "HTTP/1.1 {status}\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{body}").unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
             if lingers {
                 stream.set_read_timeout(Some(SOON)).unwrap();
                 match stream.read(&mut [0]) {
