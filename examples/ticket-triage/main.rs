@@ -259,8 +259,9 @@ async fn shown(coordinator: &Coordinator, ticket: Ticket, args: &Args) -> Result
         }
         io::Result::Ok(())
     };
-    let (report, ended) = tokio::join!(coordinator.triage(ticket, watcher), showing);
-    ended?;
+    // What cannot be shown is not worked on any further.
+    let triage = async { Ok(coordinator.triage(ticket, watcher).await) };
+    let (report, ()) = tokio::try_join!(triage, showing)?;
     screen.report(&report)?;
     Ok(report)
 }

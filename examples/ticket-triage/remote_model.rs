@@ -191,8 +191,9 @@ fn prompt(request: &Request) -> String {
 async fn opened(asked: ResponseFuture, url: &ModelUrl) -> Result<BodyDataStream, Failure> {
     let host = url.0.authority().map_or("", |authority| authority.as_str());
     let response = asked.await.map_err(|error| {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        Failure::new(format!("the model at {host} cannot be reached: {error}{cause}"))
+        let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+        let why: String = causes.map(|cause| format!(": {cause}")).collect();
+        Failure::new(format!("the model at {host} cannot be reached{why}"))
     })?;
     let status = response.status();
     let body = Body::new(response.into_body());

@@ -3,6 +3,10 @@
 
 mod support;
 
+use std::io::BufRead;
+use std::io::BufReader;
+use std::process::Stdio;
+
 use serde_json::Value;
 
 use crate::support::Model;
@@ -94,6 +98,18 @@ fn people_see_all_of_a_ticket_and_a_file_sees_no_colours() {
         assert!(text.contains(part), "`{part}` is missing: {text}");
     }
     assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_reader_that_has_had_enough_ends_the_run_quietly() {
+    let mut child =
+        support::triage(&["--tickets", "9"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("error") && !said.contains("panicked"), "{said}");
 }
 
 #[test]

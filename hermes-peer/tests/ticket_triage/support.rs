@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Far more than anything here takes; what hangs is cut off and fails.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -65,16 +66,21 @@ pub struct Server {
     lines: mpsc::Receiver<String>,
     pub address: String,
     processes: Vec<(String, u32)>,
+    /// For what a process that is killed leaves behind.
+    _folder: TempDir,
 }
 
 impl Server {
     pub fn start(args: &[&str]) -> Self {
+        let folder = TempDir::new().unwrap();
         let mut command = triage(&["--serve", "127.0.0.1:0"]);
+        command.env("TMPDIR", folder.path());
         let mut child = command.args(args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (sender, lines) = mpsc::sync_channel(1_000);
         thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let mut server = Self { child, lines, address: String::new(), processes: Vec::new() };
+        let mut server =
+            Self { child, lines, address: String::new(), processes: Vec::new(), _folder: folder };
         let serving = server.wait_for_line("serving http://");
         server.address = serving.split(['/', ' ']).nth(3).unwrap().to_owned();
         server
