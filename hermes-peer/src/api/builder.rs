@@ -298,7 +298,9 @@ impl NodeBuilder {
             Ok(()) => Ok(node),
             Err(MeshStartError::Listen(error)) => Err(error.into()),
             Err(MeshStartError::Local(error)) => Err(error.into()),
-            Err(MeshStartError::Memory(error)) => Err(StartError::Setting { name: "memory", reason: error.to_string() }),
+            Err(MeshStartError::Memory(error)) => {
+                Err(StartError::Setting { name: "memory", reason: error.to_string() })
+            }
         }
     }
 

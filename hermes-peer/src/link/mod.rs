@@ -11,6 +11,7 @@
 mod backoff;
 mod driver;
 mod establish;
+mod health;
 mod stream;
 
 use std::collections::HashMap;
@@ -57,9 +58,7 @@ pub(crate) use establish::turn_away;
 pub(crate) use stream::StreamHandle;
 pub(crate) use stream::StreamLost;
 
-use crate::transport::reload::TlsContext;
 use crate::transport::tls::TlsConnection;
-use crate::transport::tls::error::TlsError;
 
 /// What a link hands upward. Called by the driver, outside the link's lock; nothing in it may wait.
 pub(crate) trait Upward: Send + Sync {
@@ -258,28 +257,6 @@ impl LinkHandle {
         self.0.core.lock().link.set_load(load);
     }
 
-    /// Asks the peer for a sign of life. True if one comes in time.
-    pub(crate) async fn probe(&self, patience: Duration) -> bool {
-        /// How often to look: a live peer on the same continent is recognised within a few looks.
-        const LOOK: Duration = Duration::from_millis(20);
-        let before = self.command(|core| {
-            core.link.probe();
-            core.link.last_heard()
-        });
-        let deadline = Instant::now() + patience;
-        while Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
-            let heard = self.0.core.lock().link.last_heard();
-            if heard.is_none() {
-                return false;
-            }
-            if heard > before {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Asks the driver to stop.
     pub(crate) fn stop(&self, stop: Stop) {
         self.command(|core| core.stop = Some(stop));
@@ -357,15 +334,6 @@ impl LinkHandle {
     ) -> LinkDriver {
         self.0.core.lock().chain = connection.peer_chain().to_vec();
         LinkDriver::new(self.clone(), generation, connection, upward)
-    }
-
-    /// Whether the peer's certificate would still be accepted.
-    ///
-    /// # Errors
-    /// Expired, revoked, or of an authority that is no longer trusted.
-    pub(crate) fn check_certificate(&self, tls: &TlsContext) -> Result<(), TlsError> {
-        let chain = self.0.core.lock().chain.clone();
-        tls.is_still_good(&chain)
     }
 
     fn lock(&self) -> MutexGuard<'_, Core> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
@@ -23,7 +25,7 @@ use crate::transport::tcp::DialError;
 use crate::transport::tls::error::TlsError;
 
 /// A link that held for this long was healthy: the next loss is a first one again.
-const HEALTHY: std::time::Duration = std::time::Duration::from_secs(30);
+const HEALTHY: Duration = Duration::from_secs(30);
 /// Peers that are dialled without being needed. Beyond it a peer is dialled at the first call.
 const MAX_EAGER: usize = 64;
 
@@ -188,5 +190,31 @@ impl Mesh {
         tokio::time::timeout_at(deadline, attempt)
             .await
             .unwrap_or(Err(ReachError::TimedOut(self.settings.handshake_timeout.as_secs())))
+    }
+
+    /// Dials every known peer once.
+    pub(crate) async fn settle_peers(&self, patience: Duration) {
+        self.look_around();
+        let deadline = Instant::now() + patience;
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let is_open = |peer: &Arc<Peer>| {
+                let facts = peer.state.lock();
+                let is_known = facts.is_known;
+                let has_failed = facts.failures > 0;
+                drop(facts);
+                !(has_failed || (peer.is_linked() && is_known))
+            };
+            let open: Vec<_> = self.peers.all().into_iter().filter(is_open).collect();
+            if open.is_empty() {
+                return;
+            }
+            open.iter().filter(|peer| !peer.is_linked()).for_each(|peer| peer.want());
+            if tokio::time::timeout_at(deadline, news).await.is_err() {
+                return;
+            }
+        }
     }
 }

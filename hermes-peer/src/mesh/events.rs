@@ -21,8 +21,8 @@ use hermes_peer_proto::security::Action;
 
 use crate::link::LinkHandle;
 use crate::mesh::Mesh;
-use crate::mesh::call::outgoing;
 use crate::mesh::handler::Body;
+use crate::mesh::message::outgoing;
 use crate::mesh::subscription::Event;
 use crate::mesh::subscription::Share;
 use crate::mesh::subscription::next_hops;
@@ -80,11 +80,7 @@ impl Mesh {
         if !targets.local.is_empty() {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
             self.subscriptions.is_new(&self.agent, &key, now);
-            let event = Arc::new(Event {
-                topic,
-                envelope: envelope.clone(),
-                body: body.bytes.clone(),
-            });
+            let event = Arc::new(Event { topic, envelope: envelope.clone(), body: body.bytes.clone() });
             targets.local.iter().for_each(|queue| queue.push(event.clone()));
         }
         for (node, share) in targets.peers {

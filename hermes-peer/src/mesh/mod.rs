@@ -4,24 +4,34 @@ pub(crate) mod admission;
 mod admit;
 mod builtin;
 pub(crate) mod call;
+mod check;
 mod dial;
 mod dispatch;
+mod door;
+mod drain;
+mod ending;
 pub(crate) mod events;
 pub(crate) mod handler;
 pub(crate) mod idempotency;
-pub(crate) mod metrics;
 mod keyed;
+mod local;
+pub(crate) mod message;
+pub(crate) mod metrics;
+pub(crate) mod order;
 pub(crate) mod participation;
 pub(crate) mod peers;
 pub(crate) mod program;
 pub(crate) mod providers;
+mod reply;
 pub(crate) mod route;
+mod seen;
 pub(crate) mod session;
 pub(crate) mod settings;
 pub(crate) mod slot;
 pub(crate) mod start;
 mod strangers;
 pub(crate) mod subscription;
+mod upkeep;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -200,7 +210,7 @@ impl Mesh {
     fn observe_call(
         &self,
         peer: &Peer,
-        order: &call::Order,
+        order: &order::Order,
         message_id: MessageId,
         slots_read: Vec<SlotName>,
     ) {

@@ -44,10 +44,19 @@ impl SessionUse {
     /// Takes over what an answer writes.
     pub(crate) fn absorb(&self, writes: &[SlotValue]) -> Result<(), Fault> {
         match self {
-            Self::Owner(in_flight) => in_flight.session().write(writes).map(drop).map_err(SlotRefused::into_fault),
+            Self::Owner(in_flight) => {
+                in_flight.session().write(writes).map(drop).map_err(SlotRefused::into_fault)
+            }
             Self::Participant(_, scope) => {
                 scope.slots.lock().absorb(writes.to_vec()).map_err(SlotRefused::into_fault)
             }
         }
+    }
+}
+
+impl SessionUse {
+    /// The session that calls made in a handler belong to.
+    pub(crate) fn of_scope(scope: &Arc<Scope>) -> Option<Self> {
+        scope.session.map(|id| Self::Participant(id, scope.clone()))
     }
 }

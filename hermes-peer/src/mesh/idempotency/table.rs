@@ -173,11 +173,6 @@ impl Table {
         self.bytes
     }
 
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.ended.len()
-    }
-
     fn remove(&mut self, key: &CallKey) {
         if let Some(Entry { state: State::Ended { order, reply, .. }, .. }) = self.entries.remove(key) {
             self.ended.remove(&order);
