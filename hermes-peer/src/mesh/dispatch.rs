@@ -114,7 +114,13 @@ impl Mesh {
         let watched = cancelled.clone();
         let mut run = Box::pin(self.clone().run(request));
         let outcome = match futures_util::poll!(run.as_mut()) {
-            Poll::Ready(outcome) => outcome,
+            Poll::Ready(outcome) => {
+                // Items go on long after the handler that gave them.
+                if let Ok((Answer::Stream(_), _)) = &outcome {
+                    stream.watch_cancel(move |_| watched.cancel());
+                }
+                outcome
+            }
             Poll::Pending => {
                 stream.watch_cancel(move |_| watched.cancel());
                 run.await

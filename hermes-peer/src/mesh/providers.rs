@@ -212,8 +212,11 @@ impl Mesh {
                 self.look_around();
                 continue;
             }
-            let may_come = self.want_providers(order, tried);
-            if !may_come || Instant::now() >= give_up {
+            if !self.want_providers(order, tried) {
+                // The last of them may have come since the first look.
+                return self.choose(order, tried).map(Some).ok_or_else(|| self.nobody(order, tried));
+            }
+            if Instant::now() >= give_up {
                 return Err(self.nobody(order, tried));
             }
             if tokio::time::timeout_at(give_up, news).await.is_err() {

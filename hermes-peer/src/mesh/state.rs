@@ -243,8 +243,10 @@ impl Upward for Mesh {
         let is_understood = |info: &CapabilityInfo| !info.extra.iter().any(|field| field.mandatory);
         let understood = capabilities.into_iter().filter(is_understood).map(Arc::new).collect();
         peer.advertised.store(Arc::new(understood));
-        peer.state.lock().is_known = true;
+        // In this order: whoever sees that the peer is known finds in the index what it provides.
         self.rebuild_providers();
+        peer.state.lock().is_known = true;
+        self.news.notify_waiters();
     }
 
     fn subscribed(&self, link: &LinkHandle, interests: Vec<Interest>) {
