@@ -1,4 +1,44 @@
-//! A peer-to-peer mesh for agent processes.
+//! A peer-to-peer mesh for agent processes: one line registers a capability, one line calls it, directly, over mutual TLS,
+//! with shared session context, and afterwards anyone can see what happened.
+//!
+//! ```
+//! use hermes_peer::{Context, Failure, Node, capability};
+//!
+//! /// Adds two numbers.
+//! #[capability("maths.add")]
+//! async fn add(numbers: (i64, i64), _context: Context) -> Result<i64, Failure> {
+//!     numbers.0.checked_add(numbers.1).ok_or_else(|| Failure::new("the sum is too large"))
+//! }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = Node::builder("agent://default/demo/maths").listen("127.0.0.1:0").capability(add).start().await?;
+//! let caller = Node::builder("agent://default/demo/pupil").start().await?;
+//! let sum: i64 = caller.call("maths.add", &(17, 25)).timeout(std::time::Duration::from_secs(2)).await?;
+//! assert_eq!(sum, 42);
+//! # provider.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Words
+//!
+//! An **agent** is a logical identity (`agent://tenant/space/name`), a **node** one running process; several nodes can serve one
+//! agent. A **link** is the authenticated relation between two nodes; it outlives the **connections** below it. A
+//! **capability** is a named operation (`knowledge.retrieve`), described by JSON Schema. A **session** is one collaboration over
+//! any number of nodes, with **slots**: named, versioned values that travel with its calls.
+//!
+//! # Where to begin
+//!
+//! - [`capability`]: the attribute that makes a function a capability. [`Context`]: what a handler can know and do.
+//! - [`Node`] and [`NodeBuilder`]: every setting with its default.
+//! - [`Call`]: what can be asked of a call. [`CallError`]: how it can fail.
+//! - [`Session`], [`Subscription`], [`Observation`].
+//!
+//! # Floors
+//!
+//! Each imports only those below it: `api` and `config` (what users see) · `mesh` (peers, routing, sessions, handlers) · `link`
+//! (the driver) · `transport`, `discovery`, `observe` · the crate `hermes_peer_proto` (state machines and the wire, without I/O)
+//! and `schema`. A test holds them to it.
 
 mod api;
 pub mod config;
@@ -96,4 +136,14 @@ pub mod __private {
         }
         limits
     }
+}
+
+/// What stands in the README and in the first ten minutes compiles.
+#[cfg(doctest)]
+mod papers {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../docs/first-ten-minutes.md")]
+    struct FirstTenMinutes;
 }
