@@ -42,7 +42,6 @@ pub(super) const KEYS: &[&str] = &[
     "limits.stream_window",
     "limits.link_window",
     "limits.event_window",
-    "limits.memory",
     "limits.streams_per_link",
     "limits.retained_messages",
     "limits.retained_bytes",

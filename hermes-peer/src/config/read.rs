@@ -162,7 +162,6 @@ fn limits(reader: &mut Reader<'_>, top: &Section<'_>, limits: &mut LimitsConfig)
     reader.size(&section, "stream_window", &mut limits.stream_window, WINDOWS);
     reader.size(&section, "link_window", &mut limits.link_window, WINDOWS);
     reader.size(&section, "event_window", &mut limits.event_window, WINDOWS);
-    reader.size(&section, "memory", &mut limits.memory, SIZES);
     reader.count(&section, "streams_per_link", &mut limits.streams_per_link, COUNTS);
     reader.count(&section, "retained_messages", &mut limits.retained_messages, COUNTS);
     reader.size(&section, "retained_bytes", &mut limits.retained_bytes, WINDOWS);
@@ -181,7 +180,6 @@ fn limits(reader: &mut Reader<'_>, top: &Section<'_>, limits: &mut LimitsConfig)
     let pairs = [
         ("reconnect_min", "reconnect_max", limits.reconnect_min <= limits.reconnect_max),
         ("stream_window", "link_window", limits.stream_window <= limits.link_window),
-        ("link_window", "memory", limits.link_window <= limits.memory),
         (
             "unauthenticated_per_source",
             "unauthenticated",

@@ -116,8 +116,6 @@ pub struct LimitsConfig {
     pub link_window: u64,
     /// What the events of a link may have on their way. Default: 1 MiB.
     pub event_window: u64,
-    /// What all links together may hold. Default: 256 MiB.
-    pub memory: u64,
     /// Most streams open on a link. Default: 1024.
     pub streams_per_link: u32,
     /// Most messages on a link that are kept until they are acknowledged. Default: 200.
@@ -144,7 +142,7 @@ pub struct LimitsConfig {
     pub reconnect_min: Duration,
     /// Longest delay. Default: 16 s.
     pub reconnect_max: Duration,
-    /// How long a link without a connection is kept for a resume. Default: 5 min.
+    /// How long a link without a connection is kept for a resume. Default: 2 min.
     pub link_park: Duration,
     /// How long a link's secret is good. Default: 24 h.
     pub secret_lifetime: Duration,
@@ -158,7 +156,6 @@ impl Default for LimitsConfig {
             stream_window: 256 << 10,
             link_window: 8 << 20,
             event_window: 1 << 20,
-            memory: 256 << 20,
             streams_per_link: 1024,
             retained_messages: 200,
             retained_bytes: 4 << 20,
@@ -172,7 +169,7 @@ impl Default for LimitsConfig {
             handshake_timeout: Duration::from_secs(10),
             reconnect_min: Duration::from_secs(1),
             reconnect_max: Duration::from_secs(16),
-            link_park: Duration::from_secs(300),
+            link_park: Duration::from_secs(120),
             secret_lifetime: Duration::from_secs(24 * 60 * 60),
         }
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
 use hermes_peer_proto::protocol::handshake::Expected;
@@ -26,6 +25,8 @@ use crate::transport::tls::error::TlsError;
 
 /// A link that held for this long was healthy: the next loss is a first one again.
 const HEALTHY: Duration = Duration::from_secs(30);
+/// Longest pause between two dials of a peer that a call waits for.
+const WANTED_PAUSE: Duration = Duration::from_millis(500);
 /// Peers that are dialled without being needed. Beyond it a peer is dialled at the first call.
 const MAX_EAGER: usize = 64;
 
@@ -97,8 +98,9 @@ impl Mesh {
                 return;
             }
             if peer.is_linked() {
-                changed.await;
-                if peer.uptime(Instant::now()) >= HEALTHY {
+                let since = Instant::now();
+                self.while_linked(peer).await;
+                if since.elapsed() >= HEALTHY {
                     backoff.reset();
                 }
                 continue;
@@ -108,17 +110,62 @@ impl Mesh {
                 continue;
             }
             // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing.
-            let pause = if peer.state.lock().failures == 0 && peer.link.load().is_none() {
-                None
-            } else {
-                Some(tokio::time::sleep(backoff.next(fastrand::f64())))
-            };
-            OptionFuture::from(pause).await;
+            let is_first = peer.state.lock().failures == 0 && peer.link.load().is_none();
+            if !is_first {
+                Self::pause(peer, backoff.next(fastrand::f64())).await;
+            }
             if peer.is_linked() || self.dial_any(peer, &addresses).await {
                 continue;
             }
             if !peer.state.lock().is_retry_useful {
                 backoff.rest();
+            }
+        }
+    }
+
+    /// Waits until the link's connection is lost. Meanwhile the side that dialled it makes a new one when the link's secret
+    /// has served its time: the link goes on over it, and nothing is lost.
+    async fn while_linked(self: &Arc<Self>, peer: &Arc<Peer>) {
+        // Spread by a tenth, so that links made together are not renewed together.
+        let lifetime = self.settings.secret_lifetime.mul_f64(0.9 + 0.2 * fastrand::f64());
+        let renewal = tokio::time::sleep(lifetime);
+        tokio::pin!(renewal);
+        loop {
+            let changed = peer.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !peer.is_linked() {
+                return;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut renewal => {
+                    if peer.state.lock().dialled_here {
+                        self.dial_any(peer, &peer.addresses()).await;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits before the next dial: for less if a call wants the peer meanwhile, and no longer than until it has linked.
+    async fn pause(peer: &Peer, delay: Duration) {
+        let began = Instant::now();
+        let mut until = began + delay;
+        loop {
+            let changed = peer.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if peer.is_linked() {
+                return;
+            }
+            if peer.state.lock().is_wanted {
+                until = until.min(began + WANTED_PAUSE);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(until) => return,
             }
         }
     }
