@@ -21,11 +21,9 @@ use crate::exit::Exit;
 
 use value::validity;
 
-#[cfg_attr(
-    not(test),
-    expect(unused_imports, reason = "these verbs become part of `Verb` when their code does")
-)]
+pub(crate) use mesh::Call;
 pub(crate) use mesh::MeshCommand;
+pub(crate) use mesh::Serve;
 
 /// The command's name, wherever its file lies and whatever it is called there.
 pub(crate) const COMMAND: &str = "hermes-peer";
@@ -87,6 +85,8 @@ pub(crate) enum Verb {
     /// Looks into frames of the wire protocol.
     #[command(after_help = Exit::help())]
     Frame(Frame),
+    #[command(flatten)]
+    Mesh(MeshCommand),
     /// Prints completions for a shell.
     ///
     /// For bash, for example: `source <(hermes-peer completions bash)`.

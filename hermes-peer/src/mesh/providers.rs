@@ -140,7 +140,7 @@ impl Mesh {
         self.handlers.load().values().map(|registered| registered.admission.load()).max().unwrap_or_default()
     }
 
-    fn readvertise(self: &Arc<Self>) {
+    pub(crate) fn readvertise(self: &Arc<Self>) {
         self.revision.fetch_add(1, Ordering::Relaxed);
         for peer in self.peers.all() {
             if let Some(link) = peer.link.load_full() {
