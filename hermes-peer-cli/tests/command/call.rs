@@ -204,6 +204,7 @@ fn an_interrupt_also_ends_a_stream_whose_reader_sleeps() {
 fn a_provider_that_is_killed_ends_the_call_as_lost() {
     let folder = Folder::new();
     let works = folder.serve("demo.works", &[], WORKS);
+    // Its node is on this machine, where it is seen that its process has ended.
     let child = folder.command(&["call", "demo.works"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     folder.until("the program runs", || folder.path("pid").exists() && !folder.read("pid").is_empty());
     let began = Instant::now();
