@@ -67,6 +67,8 @@ pub(crate) enum Verb {
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
+    #[command(flatten)]
+    Mesh(MeshCommand),
     /// Says what a start with a configuration file would refuse, and where, and what helps.
     ///
     /// Looks at the file, and at what it names: certificates, tokens, programs, schemas, the address to listen on. Ends
@@ -85,8 +87,6 @@ pub(crate) enum Verb {
     /// Looks into frames of the wire protocol.
     #[command(after_help = Exit::help())]
     Frame(Frame),
-    #[command(flatten)]
-    Mesh(MeshCommand),
     /// Prints completions for a shell.
     ///
     /// For bash, for example: `source <(hermes-peer completions bash)`.

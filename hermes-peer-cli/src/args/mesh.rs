@@ -30,8 +30,10 @@ pub(crate) enum MeshCommand {
     /// Calls a capability and prints its result.
     ///
     /// The result is written as the provider sent it, to the byte; on a terminal, JSON is laid out. The items of a stream
-    /// are printed one per line, as they come. Ends with 3 if nobody could be reached or the provider was lost on the way,
-    /// with 4 if it answered with an error, also that it does not provide this, with 5 at the deadline.
+    /// are printed one per line, as they come.
+    ///
+    /// Ends with 3 if nobody could be reached (peers of the configuration that do not answer are waited for, 2s at most) or
+    /// the provider was lost on the way, with 4 if the answer was an error or nobody provides this, with 5 at the deadline.
     #[command(after_help = with_codes(CALL_EXAMPLES))]
     Call(Call),
     /// Makes a program a capability, and serves it until it is interrupted.

@@ -23,6 +23,7 @@ use super::Surroundings;
 use super::failed;
 use super::node;
 use super::node::Manner;
+use super::node::PROVIDER_WAIT;
 use super::signals::interruptible;
 
 /// Most bytes that the items of a stream may have together where one object is printed of them.
@@ -35,7 +36,13 @@ pub(super) async fn run(call: &Call, around: &Surroundings, out: &mut Output) ->
     interruptible(node.clone(), answered(call, body, &node, around.is_json, out)).await
 }
 
-async fn answered(call: &Call, body: String, node: &Node, is_json: bool, out: &mut Output) -> Result<(), Failure> {
+async fn answered(
+    call: &Call,
+    body: String,
+    node: &Node,
+    is_json: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let began = Instant::now();
     let form = match (is_json, call.stream) {
         (true, true) => Form::JsonLines,
@@ -64,7 +71,7 @@ async fn answered(call: &Call, body: String, node: &Node, is_json: bool, out: &m
 }
 
 async fn begin(call: &Call, body: String, node: &Node) -> Result<Parts, CallError> {
-    let mut order = node.call_json::<()>(call.capability.as_str(), body);
+    let mut order = node.call_json::<()>(call.capability.as_str(), body).wait_for_provider(PROVIDER_WAIT);
     if let Some(target) = &call.to {
         order = order.to(node::name(target));
     }

@@ -84,11 +84,8 @@ fn nothing(node: &Node) -> &'static str {
 }
 
 fn look(node: &Node, name: Option<&CapabilityName>) -> Vec<Entry> {
-    let agents: BTreeMap<NodeId, String> = node
-        .peers()
-        .into_iter()
-        .filter_map(|peer| Some((peer.node_id, peer.agent?.to_string())))
-        .collect();
+    let agents: BTreeMap<NodeId, String> =
+        node.peers().into_iter().filter_map(|peer| Some((peer.node_id, peer.agent?.to_string()))).collect();
     let wanted = |info: &CapabilityInfo| name.is_none_or(|name| info.name == *name);
     let all = node.capabilities().into_iter().filter(|(_, info)| wanted(info));
     all.map(|(node, info)| entry(&node, agents.get(&node).map(String::as_str), &info)).collect()
@@ -171,17 +168,16 @@ fn details(entries: &[Entry], out: &mut Output) -> Result<(), Failure> {
         }
         let style = out.style();
         let title = style.paint(Paint::Title, &text(&json["capability"]));
-        let agent = json["agent"].as_str().map(|agent| format!(" of {}", printable(agent))).unwrap_or_default();
+        let agent =
+            json["agent"].as_str().map(|agent| format!(" of {}", printable(agent))).unwrap_or_default();
         out.line(format_args!("{title} {} at {}{agent}", text(&json["version"]), text(&json["node_id"])))?;
         let description = text(&json["description"]);
         if !description.is_empty() {
             out.line(format_args!("  {description}"))?;
         }
-        for (key, words) in [
-            ("facts", "facts"),
-            ("slots_read", "reads slots"),
-            ("slots_written", "writes slots"),
-        ] {
+        for (key, words) in
+            [("facts", "facts"), ("slots_read", "reads slots"), ("slots_written", "writes slots")]
+        {
             let list: Vec<String> = json[key].as_array().into_iter().flatten().map(text).collect();
             if !list.is_empty() {
                 out.line(format_args!("  {words}: {}", list.join(", ")))?;

@@ -58,6 +58,11 @@ fn hint(error: &CallError, capability: &str, node: &Node) -> Option<String> {
             "start a provider, such as `hermes-peer serve --capability {capability} -- PROGRAM`; one on another machine \
              stands under `peers` in the configuration"
         ),
+        ErrorCode::Unavailable if error.node().is_none() => {
+            "`hermes-peer peers` shows who is there; `hermes-peer up` starts \
+             the node of a configuration"
+                .to_owned()
+        }
         ErrorCode::Unavailable if error.may_have_run() => "the call may have run".to_owned(),
         ErrorCode::NotFound => "`hermes-peer caps` shows what can be called".to_owned(),
         ErrorCode::InvalidInput if error.node().is_some() => {

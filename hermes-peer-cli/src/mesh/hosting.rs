@@ -58,7 +58,11 @@ fn tell_start(node: &Node, around: &Surroundings, out: &mut Output) -> Result<()
     Ok(())
 }
 
-async fn until_stopped(node: &Node, signals: &mut Signals, mut reload: impl FnMut(&Node)) -> Result<(), Failure> {
+async fn until_stopped(
+    node: &Node,
+    signals: &mut Signals,
+    mut reload: impl FnMut(&Node),
+) -> Result<(), Failure> {
     while signals.next().await == Word::Reload {
         reload(node);
     }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use hermes_peer::config::Config;
 use hermes_peer::config::LogConfig;
+use hermes_peer::config::LogLevel;
 
 use crate::args::COMMAND;
 use crate::args::Global;
@@ -92,7 +93,9 @@ fn log_config(command: &MeshCommand, file: Option<&File>) -> LogConfig {
     match command {
         MeshCommand::Up | MeshCommand::Serve(_) => own,
         _ => {
+            // Peers that cannot be reached are part of the answer where it depends on them, and nobody's business elsewhere.
             let mut config = log::quiet();
+            config.level = LogLevel::Error;
             config.format = own.format;
             config
         }

@@ -24,6 +24,9 @@ use super::Surroundings;
 
 /// How long peers are waited for that answer neither yes nor no: a machine that is off takes all of it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a call waits for peers of the file that may be coming up. A person waits too: not as long as an agent does,
+/// and long enough for the second dial at a node that is started at the same moment.
+pub(super) const PROVIDER_WAIT: Duration = Duration::from_secs(2);
 /// What work in hand of the command's own node has when it ends: others may be reading from it.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -95,7 +98,7 @@ pub(super) async fn ask(
     input: String,
     to: Option<&Target>,
 ) -> Result<(Option<NodeId>, Bytes), CallError> {
-    let mut call = node.call_json::<()>(capability, input);
+    let mut call = node.call_json::<()>(capability, input).wait_for_provider(PROVIDER_WAIT);
     if let Some(target) = to {
         call = call.to(name(target));
     }
@@ -124,13 +127,17 @@ mod tests {
     #[test]
     fn a_files_own_node_is_dialled_where_it_can_be_reached() {
         let at = |text: &str| {
-            let text = format!("node_id: n-01\nauth: {{ mode: token, token: abcdefgh12345678abcdefgh }}\n{text}");
+            let text =
+                format!("node_id: n-01\nauth: {{ mode: token, token: abcdefgh12345678abcdefgh }}\n{text}");
             own_endpoint(&Config::parse(&text, "peers.yaml", Path::new("."), &|_| None).unwrap())
         };
         assert_eq!(at("listen: 0.0.0.0:7501").as_deref(), Some("127.0.0.1:7501"));
         assert_eq!(at("listen: \"[::]:7501\"").as_deref(), Some("[::1]:7501"));
         assert_eq!(at("listen: 192.0.2.1:7501").as_deref(), Some("192.0.2.1:7501"));
-        assert_eq!(at("listen: 0.0.0.0:7501\nadvertise: \"nat.example:99\"").as_deref(), Some("nat.example:99"));
+        assert_eq!(
+            at("listen: 0.0.0.0:7501\nadvertise: \"nat.example:99\"").as_deref(),
+            Some("nat.example:99")
+        );
         assert_eq!(at("listen: 127.0.0.1:0"), None);
     }
 }

@@ -102,7 +102,9 @@ impl Peer {
     /// The address where it was last proven to be, else the one that was seen last.
     fn place(&self) -> Option<&Place> {
         let age = |place: &Place| (place.proven_s_ago.unwrap_or(f64::INFINITY), place.seen_s_ago);
-        self.addresses.iter().min_by(|one, other| age(one).partial_cmp(&age(other)).unwrap_or(Ordering::Equal))
+        self.addresses
+            .iter()
+            .min_by(|one, other| age(one).partial_cmp(&age(other)).unwrap_or(Ordering::Equal))
     }
 
     fn why(&self) -> &str {
@@ -137,16 +139,18 @@ fn table(entries: &[Entry], out: &mut Output) -> Result<(), Failure> {
         column(Paint::Plain, true),
         column(Paint::Plain, true),
         column(Paint::Plain, true),
-        column(Paint::Aside, false),
     ]);
     table.row(
-        ["NODE", "AGENT", "STATE", "ADDRESS", "SOURCE", "AGE", "RTT", "LOAD", "CAPS", ""].map(str::to_owned),
+        ["NODE", "AGENT", "STATE", "ADDRESS", "SOURCE", "AGE", "RTT", "LOAD", "CAPS"].map(str::to_owned),
     );
+    let mut reasons = Vec::new();
     for entry in entries {
         let peer: Peer = serde_json::from_value(entry.json.clone()).map_err(unreadable)?;
         let place = peer.place();
         let age = peer.linked_for_s.filter(|_| peer.is_linked()).or_else(|| Some(place?.seen_s_ago));
-        let why = peer.why();
+        if !peer.why().is_empty() {
+            reasons.push(format!("{}: {}", peer.node_id, peer.why()));
+        }
         table.row([
             printable(&peer.node_id),
             printable(peer.agent.as_deref().unwrap_or("-")),
@@ -157,10 +161,10 @@ fn table(entries: &[Entry], out: &mut Output) -> Result<(), Failure> {
             peer.round_trip_ms.map_or_else(dash, |ms| format!("{ms:.1}ms")),
             peer.load.map_or_else(dash, |load| format!("{load}%")),
             peer.capabilities.len().to_string(),
-            printable(why),
         ]);
     }
-    out.table(&table)
+    out.table(&table)?;
+    reasons.iter().try_for_each(|reason| out.line(printable(reason)))
 }
 
 fn dash() -> String {

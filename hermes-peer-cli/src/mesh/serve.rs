@@ -58,7 +58,7 @@ fn capability(serve: &Serve) -> Result<ProgramCapability, Failure> {
 /// An agent named after what it does: `demo.echo` is served by `agent://default/local/demo-echo`.
 fn agent_of(capability: &CapabilityName) -> Result<AgentUri, Failure> {
     let name = capability.as_str().replace(['.', '_'], "-");
-    format!("agent://default/local/{name}")
-        .parse()
-        .map_err(|error| Failure::usage(format!("no agent can be named after {capability}: {error}; --agent names one")))
+    format!("agent://default/local/{name}").parse().map_err(|error| {
+        Failure::usage(format!("no agent can be named after {capability}: {error}; --agent names one"))
+    })
 }

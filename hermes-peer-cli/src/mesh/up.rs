@@ -37,7 +37,10 @@ fn reload(node: &Node, path: &Path, in_force: &mut Config) {
         Err(error) => {
             let errors = error.findings().iter().filter(|finding| finding.severity == Severity::Error);
             let why: Vec<String> = errors.map(ToString::to_string).collect();
-            tracing::warn!("the configuration is not taken over, the last good one stays in force: {}", why.join(" | "));
+            tracing::warn!(
+                "the configuration is not taken over, the last good one stays in force: {}",
+                why.join(" | ")
+            );
             return;
         }
     };

@@ -67,10 +67,7 @@ pub(super) async fn forever(
 }
 
 /// What is new, different or gone since the last look.
-fn changes(
-    known: &mut BTreeMap<String, String>,
-    entries: Vec<Entry>,
-) -> Vec<(char, &'static str, Entry)> {
+fn changes(known: &mut BTreeMap<String, String>, entries: Vec<Entry>) -> Vec<(char, &'static str, Entry)> {
     let mut before = std::mem::take(known);
     let mut changes = Vec::new();
     for entry in entries {
@@ -96,7 +93,10 @@ mod tests {
         let entry = |id: &str, news: &str| Entry { id: id.into(), news: news.into(), json: Value::Null };
         let mut known = BTreeMap::new();
         let mut told = |entries| -> Vec<String> {
-            changes(&mut known, entries).iter().map(|(sign, _, entry)| format!("{sign}{}", entry.news)).collect()
+            changes(&mut known, entries)
+                .iter()
+                .map(|(sign, _, entry)| format!("{sign}{}", entry.news))
+                .collect()
         };
         assert_eq!(told(vec![entry("a", "a up"), entry("b", "b up")]), ["+a up", "+b up"]);
         assert_eq!(told(vec![entry("a", "a up"), entry("b", "b down")]), ["~b down"]);

@@ -102,7 +102,10 @@ fn exit_codes_say_what_happened_and_stdout_stays_empty() {
 fn for_programs_an_error_is_an_object_on_stdout() {
     // FC-080
     let folder = Folder::new();
-    folder.write("schema.json", r#"{"input":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}"#);
+    folder.write(
+        "schema.json",
+        r#"{"input":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}"#,
+    );
     let served = folder.serve("demo.count", &["--schema", "schema.json"], "cat");
     let ended = folder.run(&["call", "demo.count", r#"{"n":"x"}"#, "--json"]);
     let error: Value = serde_json::from_str(&ended.out).unwrap();
@@ -115,13 +118,16 @@ fn for_programs_an_error_is_an_object_on_stdout() {
     assert!(ended.err.contains("hermes-peer caps demo.count"), "{}", ended.err);
 }
 
-const COUNTS: &str = "i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); while [ ! -e go-$i ]; do sleep 0.02; done; done";
+const COUNTS: &str =
+    "i=0; while [ $i -lt 3 ]; do echo $i; i=$((i+1)); while [ ! -e go-$i ]; do sleep 0.02; done; done";
 
 #[test]
 fn an_item_is_printed_when_it_is_there() {
     let folder = Folder::new();
     let _counts = folder.serve("demo.counts", &["--stream"], COUNTS);
-    for (round, flag) in [&["call", "demo.counts"][..], &["call", "demo.counts", "--stream"]].iter().enumerate() {
+    for (round, flag) in
+        [&["call", "demo.counts"][..], &["call", "demo.counts", "--stream"]].iter().enumerate()
+    {
         let mut child = folder.command(flag).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         for number in 0..3 {
@@ -144,7 +150,11 @@ fn an_item_is_printed_when_it_is_there() {
 fn a_reader_who_leaves_ends_the_stream_quietly() {
     // FC-040, FC-080
     let folder = Folder::new();
-    let _counts = folder.serve("demo.endless", &["--stream"], "trap 'echo x > over' EXIT; while true; do echo 1 || exit; done");
+    let _counts = folder.serve(
+        "demo.endless",
+        &["--stream"],
+        "trap 'echo x > over' EXIT; while true; do echo 1 || exit; done",
+    );
     let mut command = folder.command(&["call", "demo.endless"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -205,7 +215,12 @@ fn a_provider_that_is_killed_ends_the_call_as_lost() {
     let folder = Folder::new();
     let works = folder.serve("demo.works", &[], WORKS);
     // Its node is on this machine, where it is seen that its process has ended.
-    let child = folder.command(&["call", "demo.works"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = folder
+        .command(&["call", "demo.works"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     folder.until("the program runs", || folder.path("pid").exists() && !folder.read("pid").is_empty());
     let began = Instant::now();
     works.signal("KILL");

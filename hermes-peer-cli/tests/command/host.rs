@@ -55,7 +55,8 @@ fn what_a_start_would_trip_over_is_refused_with_2() {
 fn a_stop_lets_running_calls_end() {
     // FC-072
     let folder = Folder::new();
-    let mut slow = folder.serve("demo.slow", &[], "echo > begun; while [ ! -e go ]; do sleep 0.02; done; echo 1");
+    let mut slow =
+        folder.serve("demo.slow", &[], "echo > begun; while [ ! -e go ]; do sleep 0.02; done; echo 1");
     let call = folder.command(&["call", "demo.slow"]).stdout(Stdio::piped()).spawn().unwrap();
     folder.until("the program runs", || folder.path("begun").exists());
     slow.signal("TERM");
@@ -117,7 +118,10 @@ fn a_reload_takes_the_good_file_whole_and_the_wrong_one_not_at_all() {
     reloads(Some(&file.replace("listen:", "lisen:")), refused);
     reloads(None, refused);
     let added = format!("{file}peers:\n  - {{ node_id: other-01, endpoint: \"127.0.0.1:1\" }}\n");
-    reloads(Some(&added.replace("echo-01\n", "echo-01\n").replace("node_id: echo-01", "node_id: echo-02")), "only after a restart: node_id");
+    reloads(
+        Some(&added.replace("echo-01\n", "echo-01\n").replace("node_id: echo-01", "node_id: echo-02")),
+        "only after a restart: node_id",
+    );
     reloads(Some(&added), "configuration read again");
     let peers = folder.json(&["peers", "--to", "echo-01", "--json"]);
     assert!(peers.as_array().unwrap().iter().any(|peer| peer["node_id"] == "other-01"), "{peers}");

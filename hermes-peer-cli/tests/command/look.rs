@@ -23,7 +23,10 @@ fn peers_are_listed_with_how_things_stand() {
     let mut lines = table.lines();
     assert!(lines.next().unwrap().starts_with("NODE "), "{table}");
     let line = lines.next().unwrap();
-    assert!(line.starts_with(echo.node()) && line.contains(" linked ") && line.contains(" local "), "{table}");
+    assert!(
+        line.starts_with(echo.node()) && line.contains(" linked ") && line.contains(" local "),
+        "{table}"
+    );
 }
 
 #[test]
@@ -47,7 +50,9 @@ fn a_capability_is_shown_with_its_schemas() {
     let table = folder.good(&["caps"]);
     assert!(table.contains("text.words") && table.contains("Counts words."), "{table}");
     let shown = folder.good(&["caps", "text.words"]);
-    for expected in ["Counts words.", words.node(), "agent://default/local/text-words", "\"integer\"", "access: public"] {
+    for expected in
+        ["Counts words.", words.node(), "agent://default/local/text-words", "\"integer\"", "access: public"]
+    {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
     let caps = folder.json(&["caps", "text.words", "--json"]);
@@ -90,7 +95,10 @@ fn an_event_reaches_whoever_subscribed() {
     let events: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(ended.code, Some(0));
     assert!(ended.out.contains("12345678901234567890"), "{}", ended.out);
-    assert_eq!((events.len(), &events[0]["topic"], &events[1]["topic"]), (2, &json!("ticket.opened"), &json!("ticket.closed")));
+    assert_eq!(
+        (events.len(), &events[0]["topic"], &events[1]["topic"]),
+        (2, &json!("ticket.opened"), &json!("ticket.closed"))
+    );
 }
 
 #[test]
@@ -104,7 +112,10 @@ fn a_journal_shows_the_messages_of_a_session() {
     let kinds: Vec<&Value> = records.as_array().unwrap().iter().map(|record| &record["message"]).collect();
     assert_eq!(kinds, ["request", "response"]);
     let table = folder.good(&["journal", "--session", session, "--to", echo.node()]);
-    assert!(table.lines().count() == 2 && table.contains("demo.echo") && table.contains(echo.node()), "{table}");
+    assert!(
+        table.lines().count() == 2 && table.contains("demo.echo") && table.contains(echo.node()),
+        "{table}"
+    );
 }
 
 #[test]

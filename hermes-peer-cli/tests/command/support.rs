@@ -66,10 +66,12 @@ impl Folder {
     pub(crate) fn host(&self, args: &[&str]) -> Hosted {
         let log = File::create(self.path(&format!("log-{}", self.count()))).unwrap();
         let mut command = self.command(&["--json"]);
-        let mut child = command.args(args).stdout(Stdio::piped()).stderr(log).stdin(Stdio::null()).spawn().unwrap();
+        let mut child =
+            command.args(args).stdout(Stdio::piped()).stderr(log).stdin(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{args:?} is not up: {}", self.logs()));
+        let told =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("{args:?} is not up: {}", self.logs()));
         Hosted { child, told }
     }
 
