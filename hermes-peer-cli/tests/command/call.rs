@@ -202,8 +202,13 @@ fn an_interrupt_also_ends_a_stream_whose_reader_sleeps() {
     let _endless = folder.serve("demo.endless", &["--stream"], "echo $$ > pid; exec yes 1");
     let mut child = folder.command(&["call", "demo.endless"]).stdout(Stdio::piped()).spawn().unwrap();
     folder.until("the program runs", || folder.path("pid").exists() && !folder.read("pid").is_empty());
-    // Long enough for the pipe to be full: the command waits within a write.
-    std::thread::sleep(Duration::from_millis(300));
+    // As much as the pipe holds: the command waits within a write.
+    let written = || {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
+        let count = io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse::<u64>();
+        count.unwrap()
+    };
+    folder.until("the pipe is full", || written() >= 1 << 16);
     signal(child.id(), "INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let pid = folder.read("pid").trim().to_owned();

@@ -118,13 +118,13 @@ fn a_reload_takes_the_good_file_whole_and_the_wrong_one_not_at_all() {
     reloads(Some(&file.replace("listen:", "lisen:")), refused);
     reloads(None, refused);
     let added = format!("{file}peers:\n  - {{ node_id: other-01, endpoint: \"127.0.0.1:1\" }}\n");
-    reloads(
-        Some(&added.replace("echo-01\n", "echo-01\n").replace("node_id: echo-01", "node_id: echo-02")),
-        "only after a restart: node_id",
-    );
+    reloads(Some(&added.replace("node_id: echo-01", "node_id: echo-02")), "only after a restart: node_id");
     reloads(Some(&added), "configuration read again");
     let peers = folder.json(&["peers", "--to", "echo-01", "--json"]);
     assert!(peers.as_array().unwrap().iter().any(|peer| peer["node_id"] == "other-01"), "{peers}");
     reloads(Some(&file), "peers_removed=1");
     assert_eq!(folder.good(&["call", "demo.echo", "1"]), "1\n");
+    reloads(Some(&format!("{file}policy: []\n")), "policy_changed=true");
+    let ended = folder.run(&["call", "demo.echo", "1"]);
+    assert_eq!(ended.code, Some(4), "nobody may do anything any more: {}", ended.err);
 }

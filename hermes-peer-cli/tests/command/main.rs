@@ -4,6 +4,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run the command has failed")]
 
+mod answers;
 mod call;
 mod certs;
 mod check;
