@@ -147,7 +147,6 @@ fn sighting(peer: &PeerConfig) -> Result<Sighting, StartError> {
         capabilities: peer.capabilities.clone(),
         source: SourceKind::File,
         seen: Instant::now(),
-        expires: None,
     })
 }
 

@@ -20,9 +20,9 @@ use hermes_peer_proto::security;
 use hermes_peer_proto::security::Action;
 
 use crate::link::LinkHandle;
-use crate::mesh::Mesh;
-use crate::mesh::call::outgoing;
 use crate::mesh::handler::Body;
+use crate::mesh::message::outgoing;
+use crate::mesh::state::Mesh;
 use crate::mesh::subscription::Event;
 use crate::mesh::subscription::Share;
 use crate::mesh::subscription::next_hops;
@@ -63,7 +63,7 @@ impl Mesh {
             Fault::new(error.code(), error.to_string())
         })?;
         self.subscriptions.admit(&topic, now).map_err(|limited| {
-            let mut fault = Fault::new(ErrorCode::RateLimited, limited.to_string());
+            let mut fault = Fault::new(limited.code(), limited.to_string());
             fault.retry_after_ms = u64::try_from(limited.retry_after.as_millis()).ok();
             fault
         })?;
@@ -80,11 +80,7 @@ impl Mesh {
         if !targets.local.is_empty() {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
             self.subscriptions.is_new(&self.agent, &key, now);
-            let event = Arc::new(Event {
-                topic: topic.clone(),
-                envelope: envelope.clone(),
-                body: body.bytes.clone(),
-            });
+            let event = Arc::new(Event { topic, envelope: envelope.clone(), body: body.bytes.clone() });
             targets.local.iter().for_each(|queue| queue.push(event.clone()));
         }
         for (node, share) in targets.peers {
