@@ -21,11 +21,9 @@ use crate::exit::Exit;
 
 use value::validity;
 
-#[cfg_attr(
-    not(test),
-    expect(unused_imports, reason = "these verbs become part of `Verb` when their code does")
-)]
+pub(crate) use mesh::Call;
 pub(crate) use mesh::MeshCommand;
+pub(crate) use mesh::Serve;
 
 /// The command's name, wherever its file lies and whatever it is called there.
 pub(crate) const COMMAND: &str = "hermes-peer";
@@ -69,6 +67,8 @@ pub(crate) enum Verb {
         #[arg(default_value = ".")]
         dir: PathBuf,
     },
+    #[command(flatten)]
+    Mesh(MeshCommand),
     /// Says what a start with a configuration file would refuse, and where, and what helps.
     ///
     /// Looks at the file, and at what it names: certificates, tokens, programs, schemas, the address to listen on. Ends

@@ -41,7 +41,7 @@ impl Exit {
             Self::Whole => "the result is whole and written",
             Self::Other => "anything else, such as output that cannot be written",
             Self::Usage => "wrong usage, configuration or input",
-            Self::Unreachable => "nobody can be reached",
+            Self::Unreachable => "nobody can be reached, or the provider was lost on the way",
             Self::Remote => "the other side answered with an error",
             Self::Deadline => "the deadline is over",
             Self::Interrupted => "interrupted",
@@ -60,6 +60,8 @@ impl Exit {
 pub(crate) enum Failure {
     /// Something to be told on stderr.
     Told { exit: Exit, message: String },
+    /// Whoever runs the command has stopped it, and knows.
+    Interrupted,
     /// The reader of stdout has seen enough and left: no failure of ours.
     ReaderLeft,
 }
@@ -84,6 +86,7 @@ impl Failure {
 pub(crate) fn report(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Err(Failure::Interrupted) => ExitCode::from(Exit::Interrupted.code()),
         Err(Failure::Told { exit, message }) => {
             let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
             tell(format_args!("{red}error:{red:#} {message}"));

@@ -46,7 +46,6 @@ impl FromStr for Input {
 
 impl Input {
     /// The JSON text, checked and otherwise as it was given: a number keeps its digits, an object its order.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the verbs that take part in the mesh"))]
     pub(crate) fn read(&self) -> Result<String, Failure> {
         match self {
             Self::Text(text) => json(text.clone().into_bytes(), "the body", true),

@@ -6,11 +6,11 @@ mod check;
 mod config;
 mod exit;
 mod frame;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by the verbs that take part in the mesh"))]
 mod identity;
 mod init;
 mod input;
 mod log;
+mod mesh;
 mod outcome;
 mod output;
 
@@ -38,12 +38,17 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let global = &args.global;
+    // Their log is as the configuration says.
+    if let Verb::Mesh(command) = &args.verb {
+        return mesh::run(command, global, out);
+    }
     log::start(global.verbose, log::quiet())?;
     tracing::debug!(version = env!("CARGO_PKG_VERSION"), "{} starts", args::COMMAND);
     match &args.verb {
         Verb::Init { dir } => init::run(dir, global.json, out),
         Verb::Check { file } => check::run(file.as_deref(), global, out),
         Verb::Certs { verb } => certs::run(verb, global.json, out),
+        Verb::Mesh(command) => mesh::run(command, global, out),
         Verb::Frame(frame) => frame::run(frame, global.json, out),
         Verb::Completions { shell } => {
             let mut text = Vec::new();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::io::BufWriter;
+use std::io::IsTerminal;
 use std::io::Write;
 
 use anstream::AutoStream;
@@ -16,14 +17,21 @@ use crate::exit::Failure;
 pub(crate) struct Output {
     out: Box<dyn Write>,
     style: Style,
+    is_terminal: bool,
 }
 
 impl Output {
     /// The process's stdout. Colour is decided here, once: a terminal, and nothing like `NO_COLOR` in the environment.
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
         let is_coloured = AutoStream::choice(&stdout) != ColorChoice::Never;
-        Self { out: Box::new(BufWriter::new(stdout)), style: Style { is_coloured } }
+        Self { out: Box::new(BufWriter::new(stdout)), style: Style { is_coloured }, is_terminal }
+    }
+
+    /// Whether a person reads it as it comes.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// How to print.
@@ -148,6 +156,20 @@ pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_steering(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// JSON text that a terminal obeys nothing of: what could steer it stands escaped, as JSON can write it.
+pub(crate) fn printable_json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        // JSON itself has its own control characters escaped already.
+        if (c.is_control() && c != '\n') || is_steering(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
     }
     shown
 }

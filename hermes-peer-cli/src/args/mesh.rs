@@ -28,20 +28,39 @@ use super::with_codes;
 #[derive(Debug, Subcommand)]
 pub(crate) enum MeshCommand {
     /// Calls a capability and prints its result.
+    ///
+    /// The result is written as the provider sent it, to the byte; on a terminal, JSON is laid out. The items of a stream
+    /// are printed one per line, as they come.
+    ///
+    /// Ends with 3 if nobody could be reached (peers of the configuration that do not answer are waited for, 2s at most) or
+    /// the provider was lost on the way, with 4 if the answer was an error or nobody provides this, with 5 at the deadline.
     #[command(after_help = with_codes(CALL_EXAMPLES))]
     Call(Call),
     /// Makes a program a capability, and serves it until it is interrupted.
     ///
     /// The program is started for each call. It gets the input as JSON on stdin and answers with JSON on stdout; what it
     /// writes to stderr goes to the log. Ending with another code than 0 is an error that the caller sees.
+    ///
+    /// SIGINT and SIGTERM let running calls end (30s at most) and end with 0, or with 1 if some had to be cut; a second one
+    /// stops at once, with 130.
     #[command(after_help = with_codes(SERVE_EXAMPLES))]
     Serve(Serve),
     /// Runs a node from its configuration file until it is interrupted.
+    ///
+    /// SIGHUP reads the file again: its peers and its policy are taken over, what needs a restart is named, and a file that
+    /// is wrong changes nothing. SIGINT and SIGTERM let running calls end (30s at most) and end with 0, or with 1 if some
+    /// had to be cut; a second one stops at once, with 130.
     #[command(after_help = with_codes("Example:\n  hermes-peer up -c peers.yaml"))]
     Up,
     /// Shows the nodes of the mesh: who they are, where, since when, how far away.
     #[command(after_help = Exit::help())]
-    Peers(Watch),
+    Peers {
+        /// As this node sees them, instead of the command itself: an agent or a node.
+        #[arg(long, value_name = "AGENT|NODE", value_parser = target)]
+        to: Option<Target>,
+        #[command(flatten)]
+        watch: Watch,
+    },
     /// Shows what can be called: each capability, who provides it, its schemas.
     #[command(after_help = Exit::help())]
     Caps {
@@ -59,10 +78,18 @@ pub(crate) enum MeshCommand {
         body: Body,
     },
     /// Prints events as they come, until it is interrupted.
-    #[command(after_help = with_codes("Example:\n  hermes-peer sub 'ticket.**' --json"))]
+    ///
+    /// Each is one line of JSON: `topic`, `value`, `key`, `hops`. Where some were lost, a line says how many: `lagged`.
+    #[command(after_help = with_codes("Example:\n  hermes-peer sub 'ticket.**'"))]
     Sub {
         /// Which topics: `*` is one word, `**` at the end any rest.
         pattern: TopicPattern,
+        /// Shares the subscription: each event goes to one of the group's members.
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+        /// Ends after this many events.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
     },
     /// Shows what a node recorded: every message, every change of a connection.
     #[command(after_help = Exit::help())]
@@ -120,7 +147,8 @@ pub(crate) struct Call {
     /// Whom to call: an agent, or one node. Without this, whoever provides the capability.
     #[arg(long, value_name = "AGENT|NODE", value_parser = target)]
     pub(crate) to: Option<Target>,
-    /// Prints the items of a streaming result as they come, one per line.
+    /// Prints one line per item, as they come, and the result of a capability that does not stream on one line too.
+    /// With --json, one object per item, and one for the end.
     #[arg(long)]
     pub(crate) stream: bool,
     /// Calls within a session, whose slots the capability can read.
@@ -132,6 +160,9 @@ pub(crate) struct Call {
     /// Idempotency key: another call with the same key gets this one's result instead of running again.
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub(crate) key: Option<String>,
+    /// Share of the connection, from 0 to 7: 7 goes first. Default: 3.
+    #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) priority: Option<u8>,
 }
 
 #[derive(Debug, Group)]

@@ -4,8 +4,12 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run the command has failed")]
 
+mod answers;
+mod call;
 mod certs;
 mod check;
+mod host;
 mod init;
+mod look;
 mod stdout;
 mod support;

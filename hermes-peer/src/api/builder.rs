@@ -122,6 +122,12 @@ impl NodeBuilder {
         self
     }
 
+    /// Does not listen, whatever was said before: the node only calls.
+    pub fn without_listening(mut self) -> Self {
+        self.settings.listen = None;
+        self
+    }
+
     /// A peer to stay linked with: its node id, and where it is dialled, such as `192.168.1.21:7502`. It may start later.
     pub fn peer(self, node_id: &str, endpoint: &str) -> Self {
         self.peer_of_agent(node_id, endpoint, None, Vec::new())

@@ -326,6 +326,11 @@ pub enum ReplyPart {
 }
 
 impl Parts {
+    /// The node that answers; `None` if it is this one.
+    pub fn node(&self) -> Option<&NodeId> {
+        self.exchange.provider()
+    }
+
     /// The next piece; `None` after the end.
     ///
     /// # Errors

@@ -1,24 +1,34 @@
 //! From a configuration file to a builder: each section fills the settings of the floor that owns them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use hermes_peer_proto::protocol::LinkSettings;
+use hermes_peer_proto::security::Policy;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityInfo;
 
 use crate::api::builder::Auth;
 use crate::api::builder::NodeBuilder;
 use crate::api::error::StartError;
+use crate::api::node::Node;
 use crate::api::program::ProgramCapability;
 use crate::config::AuthConfig;
+use crate::config::Changes;
 use crate::config::Config;
 use crate::config::LimitsConfig;
+use crate::config::PeerConfig;
 use crate::config::ProgramConfig;
+use crate::discovery::Change;
+use crate::discovery::Sighting;
+use crate::discovery::SourceKind;
 use crate::mesh::admission::HandlerLimits;
 use crate::mesh::program::Program;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::facts::CertificateFacts;
 use crate::transport::reload::TlsFiles;
 
 /// The agent of a file that names none.
@@ -26,7 +36,8 @@ const DEFAULT_AGENT: &str = "agent://default/local/node";
 
 impl NodeBuilder {
     pub(super) fn from_config(config: &Config) -> Result<Self, StartError> {
-        let agent = config.agent.as_ref().map_or(DEFAULT_AGENT, AgentUri::as_str);
+        let agent = config.agent.clone().or_else(|| certified_agent(config));
+        let agent = agent.as_ref().map_or(DEFAULT_AGENT, AgentUri::as_str);
         let mut builder = Self::new(agent).listen(&config.listen.to_string());
         if let Some(node_id) = &config.node_id {
             builder = builder.node_id(node_id.as_str());
@@ -92,6 +103,51 @@ impl NodeBuilder {
         self.idempotency.max_keys = config.idempotency.max_keys as usize;
         self.idempotency.max_bytes = bounded(config.idempotency.max_bytes) as usize;
     }
+}
+
+/// Whom the certificate of a file that names no agent is for. One that cannot be read is told of at the start.
+fn certified_agent(config: &Config) -> Option<AgentUri> {
+    match &config.auth {
+        Some(AuthConfig::Mtls { cert, .. }) => CertificateFacts::load(cert).ok()?.agent,
+        _ => None,
+    }
+}
+
+impl Node {
+    /// Takes over from a changed file what a running node can change: its peers and its policy. Links to peers that are
+    /// no longer named stay up as long as they are good.
+    ///
+    /// # Errors
+    /// [`StartError`] if an address of a new peer is none. Then nothing has changed.
+    pub fn apply(&self, changes: &Changes, config: &Config) -> Result<(), StartError> {
+        let added: Vec<_> = changes.peers_added.iter().map(sighting).collect::<Result<_, _>>()?;
+        let mesh = self.mesh();
+        for peer in &changes.peers_removed {
+            mesh.discovered(SourceKind::File, &Change::Gone(peer.node_id.clone()));
+        }
+        for sighting in added {
+            mesh.discovered(SourceKind::File, &Change::Seen(sighting));
+        }
+        if changes.policy_changed {
+            mesh.policy.store(Arc::new(match &config.policy {
+                Some(rules) => Policy::with_rules(&mesh.agent, rules.clone()),
+                None => Policy::without_rules(&mesh.agent),
+            }));
+            mesh.readvertise();
+        }
+        Ok(())
+    }
+}
+
+fn sighting(peer: &PeerConfig) -> Result<Sighting, StartError> {
+    Ok(Sighting {
+        node: peer.node_id.clone(),
+        agent: peer.agent.clone(),
+        endpoints: vec![peer.endpoint.parse()?],
+        capabilities: peer.capabilities.clone(),
+        source: SourceKind::File,
+        seen: Instant::now(),
+    })
 }
 
 fn link_settings(config: &Config) -> LinkSettings {

@@ -248,6 +248,10 @@ impl Mesh {
 
     /// The connection is lost; the link waits for another one for a while.
     pub(crate) fn suspended(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
+        if self.address.get().is_none() && peer.addresses().is_empty() {
+            // Neither side knows where to dial the other.
+            return self.over(peer, link, why);
+        }
         tracing::debug!(peer = %peer.node, why, "a connection is lost, the link waits");
         self.observe_peer(&peer.node, PeerState::Suspended, why);
         let (mesh, peer, link) = (self.clone(), peer.clone(), link.clone());
@@ -266,7 +270,7 @@ impl Mesh {
     }
 
     /// The link will not go on.
-    fn over(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
+    pub(super) fn over(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
         self.ended(peer, link, None, why);
         if peer.link.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             peer.link.store(None);

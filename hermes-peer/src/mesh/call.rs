@@ -127,6 +127,14 @@ impl Exchange {
         }
     }
 
+    /// Who answers; `None` if the call is handled in this process.
+    pub(crate) fn provider(&self) -> Option<&NodeId> {
+        match &self.route {
+            Route::Remote(remote) => Some(&remote.peer.node),
+            Route::Local(_) | Route::LocalItems(_) => None,
+        }
+    }
+
     /// Input items are being sent: the call can no longer be sent elsewhere by itself.
     pub(crate) fn commit(&mut self) {
         self.is_committed = true;

@@ -67,7 +67,16 @@ impl Mesh {
                     self.keep_dialled(&peer);
                 }
             }
-            Change::Gone(node) => self.peers.gone(node, source),
+            Change::Gone(node) => {
+                let peer = self.peers.get(node);
+                self.peers.gone(node, source);
+                // There a process is seen to end, not only to be silent: a link without a connection waits for nobody.
+                if let (SourceKind::Local, Some(peer)) = (source, peer)
+                    && let Some(link) = peer.link.load_full().filter(|link| !link.is_connected())
+                {
+                    self.over(&peer, &link, "its process has ended");
+                }
+            }
         }
     }
 
@@ -160,7 +169,12 @@ impl Mesh {
             if peer.is_linked() {
                 return;
             }
-            if peer.state.lock().is_wanted {
+            let is_urgent = {
+                let facts = peer.state.lock();
+                // Where somebody has to change something first, haste changes nothing.
+                facts.is_wanted && facts.is_retry_useful
+            };
+            if is_urgent {
                 until = until.min(began + WANTED_PAUSE);
             }
             tokio::select! {
@@ -170,10 +184,13 @@ impl Mesh {
         }
     }
 
-    /// A peer is dialled when it is wanted, when a file names it, or while few are.
+    /// A peer is dialled when it is wanted, when its link waits for a connection, when a file names it, or while few are.
     fn is_dialled_now(&self, peer: &Peer) -> bool {
         let is_wanted = std::mem::take(&mut peer.state.lock().is_wanted);
-        is_wanted || (self.settings.is_eager && (peer.is_configured() || self.peers.linked() < MAX_EAGER))
+        let is_interrupted = peer.link.load().is_some();
+        is_wanted
+            || is_interrupted
+            || (self.settings.is_eager && (peer.is_configured() || self.peers.linked() < MAX_EAGER))
     }
 
     /// Tries the addresses in turn. True if a link came of one.

@@ -140,7 +140,7 @@ impl Mesh {
         self.handlers.load().values().map(|registered| registered.admission.load()).max().unwrap_or_default()
     }
 
-    fn readvertise(self: &Arc<Self>) {
+    pub(crate) fn readvertise(self: &Arc<Self>) {
         self.revision.fetch_add(1, Ordering::Relaxed);
         for peer in self.peers.all() {
             if let Some(link) = peer.link.load_full() {
@@ -304,13 +304,15 @@ impl Mesh {
             let message = format!("`{name}` is provided by {}, and no call got through", nodes.join(", "));
             return Fault::new(ErrorCode::Unavailable, message);
         }
-        let linked = self.peers.linked();
-        if linked == 0 {
+        let known = self.peers.all();
+        if known.is_empty() {
             let message = format!("nobody provides `{name}`: no other node was found");
             return Fault::new(ErrorCode::Unavailable, message);
         }
         let index = self.providers.load();
-        let near = crate::schema::nearest(name.as_str(), index.keys().map(CapabilityName::as_str));
+        let mut names: Vec<_> = index.keys().cloned().collect();
+        known.iter().for_each(|peer| names.extend(peer.state.lock().listed.iter().cloned()));
+        let near = crate::schema::nearest(name.as_str(), names.iter().map(CapabilityName::as_str));
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let message = match &order.wanted.target {
             Some(Target::Node(node)) => {
@@ -319,7 +321,7 @@ impl Mesh {
             Some(Target::Agent(agent)) => {
                 format!("{agent} does not provide `{name}` to us, or is not known{hint}")
             }
-            None => format!("none of the {linked} nodes linked provides `{name}` to us{hint}"),
+            None => format!("none of the nodes known ({}) provides `{name}` to us{hint}", known.len()),
         };
         Fault::new(ErrorCode::NotFound, message)
     }
