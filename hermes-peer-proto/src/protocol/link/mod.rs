@@ -111,8 +111,10 @@ pub struct Link {
     heartbeat_reply: Option<u64>,
     /// All that we provide, as last stated, and which parts the connection has not carried yet.
     advertised: Vec<Frame>,
+    advertised_revision: u64,
     advertise_next: usize,
-    subscribed: Option<Frame>,
+    /// All that we subscribe to, as last stated, and the revision of that.
+    subscribed: Option<(u64, Frame)>,
     is_subscribe_due: bool,
     /// Parts of the peer's statement that have come so far.
     advertise_parts: Vec<CapabilityInfo>,
@@ -191,6 +193,7 @@ impl Link {
             is_link_window_due: false,
             heartbeat_reply: None,
             advertised: Vec::new(),
+            advertised_revision: 0,
             advertise_next: 0,
             subscribed: None,
             is_subscribe_due: false,
