@@ -11,6 +11,7 @@
 mod backoff;
 mod driver;
 mod establish;
+mod linger;
 mod stream;
 
 use std::collections::HashMap;
