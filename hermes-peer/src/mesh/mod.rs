@@ -185,6 +185,7 @@ impl Mesh {
         } else {
             tracing::info!(peer = %peer.node, agent = %identity.agent(), "peer up");
             self.observe_peer(&peer.node, PeerState::Linked, identity.agent().as_str());
+            peer.score.start_over();
             self.advertise_to(link);
             self.subscribe_to(link);
         }
