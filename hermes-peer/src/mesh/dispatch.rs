@@ -91,7 +91,8 @@ impl LocalItems {
     pub(crate) async fn next(&mut self) -> Result<Part, Fault> {
         match self.0.next().await {
             Some(item) => item.map(Part::Item),
-            None => Ok(Part::End(Body::json("null"))),
+            // As over a link: the end of a stream is no item.
+            None => Ok(Part::End(Body::raw(bytes::Bytes::new()))),
         }
     }
 }
@@ -215,8 +216,16 @@ impl Mesh {
         Ok(LocalCall {
             answer: Box::pin(async move {
                 let outcome = run.await;
-                drop(guard);
-                outcome
+                Ok(match outcome? {
+                    // Its caller still reads: the call is given up with the stream, not before.
+                    (Answer::Stream(items), writes) => {
+                        let guarded = items.inspect(move |_| {
+                            let _held = &guard;
+                        });
+                        (Answer::Stream(guarded.boxed()), writes)
+                    }
+                    whole => whole,
+                })
             }),
         })
     }
@@ -547,7 +556,11 @@ fn check_json(
     code: ErrorCode,
 ) -> Result<Option<Value>, Fault> {
     if body.content_type != ContentType::Json {
-        return Ok(None);
+        if schema.is_none() {
+            return Ok(None);
+        }
+        let message = format!("{what} has to be JSON, as its schema is for that, and is {:?}", body.content_type);
+        return Err(Fault::new(code, message));
     }
     let mut value =
         parse(&body.bytes).map_err(|refused| Fault::new(code, format!("{what} is no JSON: {refused}")))?;
