@@ -25,8 +25,6 @@ use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::StartError;
 use crate::api::node::Node;
-use crate::api::node::Running;
-use crate::api::node::WeakNode;
 use crate::discovery::Sighting;
 use crate::discovery::SourceKind;
 use crate::mesh::Mesh;
@@ -294,7 +292,7 @@ impl NodeBuilder {
     }
 
     fn run(&mut self, mesh: Arc<Mesh>) -> Node {
-        Node(Arc::new(Running { mesh, states: Arc::new(std::mem::take(&mut self.states)) }))
+        Node::of_mesh(mesh, Arc::new(std::mem::take(&mut self.states)))
     }
 
     async fn credentials(
@@ -347,8 +345,8 @@ impl Node {
         for capability in capabilities {
             let adapter = Adapter {
                 capability: capability.clone(),
-                node: WeakNode(Arc::downgrade(&self.0)),
-                states: self.0.states.clone(),
+                node: self.weak(),
+                states: self.states(),
             };
             self.mesh().register(Arc::new(adapter))?;
         }
