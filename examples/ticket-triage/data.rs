@@ -55,9 +55,7 @@ impl FromStr for Tickets {
 
     /// A number is a count, all else is the name of a file.
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        Ok(given
-            .parse()
-            .map_or_else(|_| Self::File(given.into()), Self::First))
+        Ok(given.parse().map_or_else(|_| Self::File(given.into()), Self::First))
     }
 }
 
@@ -66,11 +64,7 @@ impl Data {
     pub(crate) fn locate() -> Self {
         let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
         let has = |folder: &str| shared.join(folder).is_dir();
-        if has("banking77") && has("bank-knowledge") {
-            Self::Shared(shared)
-        } else {
-            Self::Own
-        }
+        if has("banking77") && has("bank-knowledge") { Self::Shared(shared) } else { Self::Own }
     }
 
     /// What to tell readers of any figure about its source.
@@ -135,12 +129,7 @@ impl Data {
 
 fn own_tickets(wanted: impl Fn(usize) -> bool) -> Result<Vec<Example>, DataError> {
     let all: Vec<Example> = json_lines(Path::new("tickets.jsonl"), include_str!("data/tickets.jsonl"))?;
-    Ok(all
-        .into_iter()
-        .enumerate()
-        .filter(|(place, _)| wanted(*place))
-        .map(|(_, example)| example)
-        .collect())
+    Ok(all.into_iter().enumerate().filter(|(place, _)| wanted(*place)).map(|(_, example)| example).collect())
 }
 
 /// One ticket of each intent, then a second of each, and so on; of each intent the one that says most comes
@@ -157,17 +146,8 @@ fn varied(examples: &[Example], count: usize) -> Vec<Ticket> {
         *round += 1;
     }
     rounds.sort_by_key(|(round, scattered, _)| (*round, *scattered));
-    let chosen = rounds
-        .into_iter()
-        .take(count)
-        .map(|(_, _, example)| example.text.clone());
-    (1..)
-        .zip(chosen)
-        .map(|(number, text)| Ticket {
-            id: format!("ticket-{number:02}"),
-            text,
-        })
-        .collect()
+    let chosen = rounds.into_iter().take(count).map(|(_, _, example)| example.text.clone());
+    (1..).zip(chosen).map(|(number, text)| Ticket { id: format!("ticket-{number:02}"), text }).collect()
 }
 
 fn read_tickets(file: &Path) -> Result<Vec<Ticket>, DataError> {
@@ -179,42 +159,24 @@ fn read_tickets(file: &Path) -> Result<Vec<Ticket>, DataError> {
     }
     let mut tickets = Vec::new();
     for (place, line) in (1..).zip(read(file)?.lines()) {
-        let wrong = |what: String| DataError {
-            file: file.into(),
-            line: Some(place),
-            what,
-        };
+        let wrong = |what: String| DataError { file: file.into(), line: Some(place), what };
         let written = match line.trim() {
             "" => continue,
             json if json.starts_with('{') => serde_json::from_str(json).map_err(|e| wrong(e.to_string()))?,
-            plain => Written {
-                id: None,
-                text: plain.to_owned(),
-            },
+            plain => Written { id: None, text: plain.to_owned() },
         };
         if written.text.trim().is_empty() {
-            return Err(wrong(
-                "the text of this ticket is empty: write what the customer says".into(),
-            ));
+            return Err(wrong("the text of this ticket is empty: write what the customer says".into()));
         }
         if tickets.len() == MOST_TICKETS {
             return Err(wrong(format!("more than {MOST_TICKETS} tickets: split the file")));
         }
-        let id = written
-            .id
-            .unwrap_or_else(|| format!("ticket-{:02}", tickets.len() + 1));
-        tickets.push(Ticket {
-            id,
-            text: written.text,
-        });
+        let id = written.id.unwrap_or_else(|| format!("ticket-{:02}", tickets.len() + 1));
+        tickets.push(Ticket { id, text: written.text });
     }
     if tickets.is_empty() {
         let what = "no ticket in it: write one on each line".to_owned();
-        return Err(DataError {
-            file: file.into(),
-            line: None,
-            what,
-        });
+        return Err(DataError { file: file.into(), line: None, what });
     }
     Ok(tickets)
 }
@@ -228,9 +190,7 @@ fn read(file: &Path) -> Result<String, DataError> {
 }
 
 fn json_lines<T: DeserializeOwned>(file: &Path, text: &str) -> Result<Vec<T>, DataError> {
-    let lines = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty());
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let parse = |(place, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|error| DataError {
             file: file.into(),
@@ -251,10 +211,7 @@ fn read_csv(file: &Path) -> Result<Vec<Example>, DataError> {
             what: format!("{} fields in this row instead of 2, text and category", row.len()),
         };
         let [text, intent] = <[String; 2]>::try_from(row).map_err(wrong)?;
-        examples.push(Example {
-            text: text.trim().to_owned(),
-            intent,
-        });
+        examples.push(Example { text: text.trim().to_owned(), intent });
     }
     Ok(examples)
 }
@@ -331,44 +288,19 @@ mod tests {
         let test = Data::Own.test().unwrap();
         let intents: HashSet<&str> = test.iter().map(|example| example.intent.as_str()).collect();
         let tickets = varied(&test, intents.len());
-        let of = |ticket: &Ticket| {
-            &test
-                .iter()
-                .find(|example| example.text == ticket.text)
-                .unwrap()
-                .intent
-        };
-        assert_eq!(
-            tickets.iter().map(of).collect::<HashSet<_>>().len(),
-            intents.len()
-        );
+        let of = |ticket: &Ticket| &test.iter().find(|example| example.text == ticket.text).unwrap().intent;
+        assert_eq!(tickets.iter().map(of).collect::<HashSet<_>>().len(), intents.len());
         assert_eq!(tickets, varied(&test, intents.len()));
     }
 
     #[test]
     fn own_questions_ask_for_articles_that_exist_and_every_intent_can_be_learned() {
-        let ids: HashSet<String> = Data::Own
-            .documents()
-            .unwrap()
-            .into_iter()
-            .map(|document| document.id)
-            .collect();
-        for Situation {
-            situation,
-            required_documents,
-        } in Data::Own.situations().unwrap()
-        {
-            assert!(
-                required_documents.iter().all(|id| ids.contains(id)),
-                "{situation}"
-            );
+        let ids: HashSet<String> =
+            Data::Own.documents().unwrap().into_iter().map(|document| document.id).collect();
+        for Situation { situation, required_documents } in Data::Own.situations().unwrap() {
+            assert!(required_documents.iter().all(|id| ids.contains(id)), "{situation}");
         }
-        let learned: HashSet<String> = Data::Own
-            .training()
-            .unwrap()
-            .into_iter()
-            .map(|e| e.intent)
-            .collect();
+        let learned: HashSet<String> = Data::Own.training().unwrap().into_iter().map(|e| e.intent).collect();
         let asked: HashSet<String> = Data::Own.test().unwrap().into_iter().map(|e| e.intent).collect();
         assert_eq!(learned, asked);
     }
@@ -376,32 +308,13 @@ mod tests {
     #[test]
     fn a_file_of_tickets_may_mix_text_and_json() {
         let file = std::env::temp_dir().join(format!("hermes-tickets-{}.txt", std::process::id()));
-        fs::write(
-            &file,
-            "My card is gone\n\n{\"id\":\"A-7\",\"text\":\"PIN blocked\"}\n",
-        )
-        .unwrap();
+        fs::write(&file, "My card is gone\n\n{\"id\":\"A-7\",\"text\":\"PIN blocked\"}\n").unwrap();
         let tickets = Data::Own.tickets(&Tickets::File(file.clone())).unwrap();
         fs::write(&file, "fine\n{\"texts\":1}\n").unwrap();
-        let error = Data::Own
-            .tickets(&Tickets::File(file.clone()))
-            .unwrap_err()
-            .to_string();
+        let error = Data::Own.tickets(&Tickets::File(file.clone())).unwrap_err().to_string();
         fs::remove_file(&file).unwrap();
-        assert_eq!(
-            tickets[0],
-            Ticket {
-                id: "ticket-01".into(),
-                text: "My card is gone".into()
-            }
-        );
-        assert_eq!(
-            tickets[1],
-            Ticket {
-                id: "A-7".into(),
-                text: "PIN blocked".into()
-            }
-        );
+        assert_eq!(tickets[0], Ticket { id: "ticket-01".into(), text: "My card is gone".into() });
+        assert_eq!(tickets[1], Ticket { id: "A-7".into(), text: "PIN blocked".into() });
         assert!(error.contains(".txt:2: unknown field `texts`"), "{error}");
     }
 

@@ -15,10 +15,7 @@ pub(crate) fn find(text: &str) -> Vec<Entity> {
             continue;
         };
         let value = text[words[at].start..words[at + length - 1].end].to_owned();
-        if !found
-            .iter()
-            .any(|other| other.kind == kind && other.value.eq_ignore_ascii_case(&value))
-        {
+        if !found.iter().any(|other| other.kind == kind && other.value.eq_ignore_ascii_case(&value)) {
             found.push(Entity { kind, value });
         }
         at += length;
@@ -47,9 +44,7 @@ fn cut(text: &str) -> Vec<Word<'_>> {
         // `piece` and `inner` are parts of `text`, so the distance of their beginnings is a place in it.
         let start = inner.as_ptr().addr() - text.as_ptr().addr();
         let end = start + inner.len();
-        let joined = words
-            .last()
-            .is_some_and(|last| text[last.end..start].trim().is_empty());
+        let joined = words.last().is_some_and(|last| text[last.end..start].trim().is_empty());
         words.push(Word {
             start,
             end,
@@ -73,23 +68,12 @@ fn email(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
 }
 
 fn phone(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
-    let is_part = |word: &&Word<'_>| {
-        word.written
-            .chars()
-            .all(|c| c.is_ascii_digit() || "+-().".contains(c))
-    };
+    let is_part = |word: &&Word<'_>| word.written.chars().all(|c| c.is_ascii_digit() || "+-().".contains(c));
     let length = words[at..].iter().take_while(is_part).count();
     let run = &words[at..at + length];
-    let digits = run
-        .iter()
-        .flat_map(|word| word.written.chars())
-        .filter(char::is_ascii_digit)
-        .count();
+    let digits = run.iter().flat_map(|word| word.written.chars()).filter(char::is_ascii_digit).count();
     // Seven digits are the shortest local number, fifteen the longest international one.
-    let is_marked = length > 1
-        || run
-            .first()
-            .is_some_and(|word| word.written.contains(['+', '-', ')']));
+    let is_marked = length > 1 || run.first().is_some_and(|word| word.written.contains(['+', '-', ')']));
     ((7..=15).contains(&digits) && (is_marked || digits >= 10)).then_some((EntityKind::Phone, length))
 }
 
@@ -99,9 +83,7 @@ fn amount(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
     if bare.len() < word.len() && is_number(bare) {
         return Some((EntityKind::Amount, 1));
     }
-    let is_glued = CURRENCIES
-        .split(' ')
-        .any(|name| word.strip_suffix(name).is_some_and(is_number));
+    let is_glued = CURRENCIES.split(' ').any(|name| word.strip_suffix(name).is_some_and(is_number));
     if is_glued {
         return Some((EntityKind::Amount, 1));
     }
@@ -129,9 +111,7 @@ fn date(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
     let (first, second) = (lower(at), lower(at + 1));
     let is_count = is_number(first) || among(COUNTS, first);
     let is_day = |word: &str| {
-        word.trim_end_matches(char::is_alphabetic)
-            .parse()
-            .is_ok_and(|day: u8| (1..=31).contains(&day))
+        word.trim_end_matches(char::is_alphabetic).parse().is_ok_and(|day: u8| (1..=31).contains(&day))
     };
     let length = match second {
         _ if first.split('/').count() > 1 && first.split('/').all(is_number) => 1,
@@ -157,9 +137,7 @@ fn listed(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
         here.iter().zip(&parts).all(fits).then_some(parts.len())
     };
     let lengths = PHRASES.iter().flat_map(|(kind, phrases)| {
-        phrases
-            .split(", ")
-            .filter_map(move |phrase| matches(phrase).map(|length| (*kind, length)))
+        phrases.split(", ").filter_map(move |phrase| matches(phrase).map(|length| (*kind, length)))
     });
     lengths.max_by_key(|(_, length)| *length)
 }
@@ -177,10 +155,7 @@ fn merchant(words: &[Word<'_>], at: usize) -> Option<(EntityKind, usize)> {
             && letters.any(char::is_lowercase)
             && !word.lower.starts_with("i'")
     };
-    let rest = words[at + 1..]
-        .iter()
-        .take_while(|word| word.joined && is_name(word))
-        .count();
+    let rest = words[at + 1..].iter().take_while(|word| word.joined && is_name(word)).count();
     is_name(&words[at]).then_some((EntityKind::Merchant, 1 + rest))
 }
 
@@ -230,18 +205,12 @@ mod tests {
     use crate::model::EntityKind::*;
 
     fn found(text: &str) -> Vec<(EntityKind, String)> {
-        find(text)
-            .into_iter()
-            .map(|entity| (entity.kind, entity.value))
-            .collect()
+        find(text).into_iter().map(|entity| (entity.kind, entity.value)).collect()
     }
 
     #[track_caller]
     fn assert_finds(text: &str, expected: &[(EntityKind, &str)]) {
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(kind, value)| (*kind, (*value).to_owned()))
-            .collect();
+        let expected: Vec<_> = expected.iter().map(|(kind, value)| (*kind, (*value).to_owned())).collect();
         assert_eq!(found(text), expected, "{text}");
     }
 
@@ -249,12 +218,7 @@ mod tests {
     fn sums_are_found_in_every_common_way_of_writing_them() {
         assert_finds(
             "I lost £20, €5.50 and 1,000 dollars",
-            &[
-                (Problem, "lost"),
-                (Amount, "£20"),
-                (Amount, "€5.50"),
-                (Amount, "1,000 dollars"),
-            ],
+            &[(Problem, "lost"), (Amount, "£20"), (Amount, "€5.50"), (Amount, "1,000 dollars")],
         );
         assert_finds("a fee of 3eur?", &[(Amount, "3eur")]);
     }

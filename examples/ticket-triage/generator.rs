@@ -34,15 +34,10 @@ pub(crate) fn compose(request: &Request) -> Suggestion {
     let lines = useful_lines(request, &asked);
     let steps = best_procedure(&lines, &asked);
     let is_step = |line: &Line<'_>| steps.iter().any(|step| step.says == line.says);
-    let best = lines
-        .iter()
-        .map(|line| line.relevance)
-        .fold(f32::MIN_POSITIVE, f32::max);
+    let best = lines.iter().map(|line| line.relevance).fold(f32::MIN_POSITIVE, f32::max);
     let least = STRONG * best;
-    let rest: Vec<&Line<'_>> = lines
-        .iter()
-        .filter(|line| line.relevance >= least && !is_step(line))
-        .collect();
+    let rest: Vec<&Line<'_>> =
+        lines.iter().filter(|line| line.relevance >= least && !is_step(line)).collect();
     let checks = strongest(rest.iter().filter(|line| line.sort == Sort::Check).copied());
     let facts = strongest(rest.iter().filter(|line| line.sort == Sort::Fact).copied());
     draft.list("Check first", &checks, false);
@@ -55,17 +50,11 @@ pub(crate) fn compose(request: &Request) -> Suggestion {
 pub(crate) fn tokens(text: &str) -> impl Iterator<Item = Token> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let word = rest
-            .find(|letter: char| !letter.is_whitespace())
-            .unwrap_or(rest.len());
-        let end = rest[word..]
-            .find(char::is_whitespace)
-            .map_or(rest.len(), |length| word + length);
+        let word = rest.find(|letter: char| !letter.is_whitespace()).unwrap_or(rest.len());
+        let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |length| word + length);
         let (token, after) = rest.split_at(end);
         rest = after;
-        (!token.is_empty()).then(|| Token {
-            text: token.to_owned(),
-        })
+        (!token.is_empty()).then(|| Token { text: token.to_owned() })
     })
 }
 
@@ -95,11 +84,7 @@ enum Sort {
 
 impl Sort {
     fn of(says: &str, number: Option<u32>) -> Self {
-        let first = says
-            .split(|letter: char| !letter.is_alphabetic())
-            .next()
-            .unwrap_or("")
-            .to_lowercase();
+        let first = says.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or("").to_lowercase();
         if CHECKING.contains(&first.as_str()) || says.contains(" must ") {
             Self::Check
         } else if number.is_some() || DOING.contains(&first.as_str()) {
@@ -111,9 +96,7 @@ impl Sort {
 }
 
 /// Verbs that begin a check.
-const CHECKING: [&str; 8] = [
-    "verify", "confirm", "check", "ensure", "review", "identify", "examine", "find",
-];
+const CHECKING: [&str; 8] = ["verify", "confirm", "check", "ensure", "review", "identify", "examine", "find"];
 /// Verbs that begin a step.
 const DOING: [&str; 36] = [
     "ask", "use", "tell", "inform", "explain", "offer", "open", "select", "choose", "go", "tap", "enter",
@@ -156,10 +139,8 @@ fn useful_lines<'a>(request: &'a Request, asked: &BTreeSet<String>) -> Vec<Line<
 
 /// Weighs each line by the words that it shares with the ticket and its intent; one alone is chance.
 fn rate(lines: &mut [Line<'_>], asked: &BTreeSet<String>) {
-    let shared: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| stems(line.says).intersection(asked).cloned().collect())
-        .collect();
+    let shared: Vec<Vec<String>> =
+        lines.iter().map(|line| stems(line.says).intersection(asked).cloned().collect()).collect();
     let mut having: BTreeMap<&str, f32> = BTreeMap::new();
     for stem in shared.iter().flatten() {
         *having.entry(stem).or_default() += 1.0;
@@ -172,11 +153,7 @@ fn rate(lines: &mut [Line<'_>], asked: &BTreeSet<String>) {
 
 /// The words that count of a ticket and its intent.
 fn asked(request: &Request) -> BTreeSet<String> {
-    stems(&format!(
-        "{} {}",
-        request.ticket.text,
-        phrase(&request.understanding.intent)
-    ))
+    stems(&format!("{} {}", request.ticket.text, phrase(&request.understanding.intent)))
 }
 
 /// Sorted, so that sums over them come out the same every time.
@@ -190,20 +167,13 @@ fn best_procedure<'a>(lines: &'a [Line<'a>], asked: &BTreeSet<String>) -> Vec<&'
     let sections = lines.chunk_by(|a, b| a.passage.id == b.passage.id && a.heading == b.heading);
     let procedures = sections.map(|section| {
         let Line { passage, heading, .. } = &section[0];
-        let fit = stems(&format!("{} {heading}", passage.title))
-            .intersection(asked)
-            .count();
+        let fit = stems(&format!("{} {heading}", passage.title)).intersection(asked).count();
         // One word in common may be chance, except in the article that was found first.
         let fits = fit > 1 || (fit == 1 && passage.id == lines[0].passage.id);
         (fit, if fits { procedure(section) } else { Vec::new() })
     });
     let usable: Vec<_> = procedures.filter(|(_, steps)| steps.len() > 1).collect();
-    usable
-        .into_iter()
-        .rev()
-        .max_by_key(|(fit, _)| *fit)
-        .map(|(_, steps)| steps)
-        .unwrap_or_default()
+    usable.into_iter().rev().max_by_key(|(fit, _)| *fit).map(|(_, steps)| steps).unwrap_or_default()
 }
 
 /// The first numbered list of a section, or else what reads like steps.
@@ -243,11 +213,7 @@ struct Draft {
 
 impl Draft {
     fn opening(&mut self, request: &Request) {
-        let Understanding {
-            intent,
-            confidence,
-            entities,
-        } = &request.understanding;
+        let Understanding { intent, confidence, entities } = &request.understanding;
         let (about, percent) = (phrase(intent), confidence * 100.0);
         self.text += &if *confidence < SURE {
             format!(
@@ -258,10 +224,8 @@ impl Draft {
         };
         self.text += &format!(": {}\n", quote(&request.ticket.text));
         if !entities.is_empty() {
-            let named: Vec<String> = entities
-                .iter()
-                .map(|entity| format!("{} {}", entity.kind, entity.value))
-                .collect();
+            let named: Vec<String> =
+                entities.iter().map(|entity| format!("{} {}", entity.kind, entity.value)).collect();
             self.text += &format!("Named in the ticket: {}.\n", named.join(", "));
         }
     }
@@ -272,11 +236,7 @@ impl Draft {
         }
         self.text += &format!("\n{headline}\n");
         for (number, line) in (1..).zip(lines) {
-            let mark = if numbered {
-                format!("{number}.")
-            } else {
-                "-".to_owned()
-            };
+            let mark = if numbered { format!("{number}.") } else { "-".to_owned() };
             let cite = self.cite(&line.passage.id);
             self.text += &format!("{mark} {} [{cite}]\n", line.says);
         }
@@ -284,14 +244,10 @@ impl Draft {
 
     /// The number that an article has in this suggestion.
     fn cite(&mut self, id: &str) -> usize {
-        let place = self
-            .cites
-            .iter()
-            .position(|other| other == id)
-            .unwrap_or_else(|| {
-                self.cites.push(id.to_owned());
-                self.cites.len() - 1
-            });
+        let place = self.cites.iter().position(|other| other == id).unwrap_or_else(|| {
+            self.cites.push(id.to_owned());
+            self.cites.len() - 1
+        });
         place + 1
     }
 
@@ -302,12 +258,7 @@ impl Draft {
         } else if self.cites.is_empty() {
             self.text += "\nNo article answers this directly; these are the nearest. Ask the customer for details \
                           before you rely on them.\n\nSources\n";
-            self.cites = request
-                .passages
-                .iter()
-                .take(NEAREST)
-                .map(|passage| passage.id.clone())
-                .collect();
+            self.cites = request.passages.iter().take(NEAREST).map(|passage| passage.id.clone()).collect();
         } else {
             self.text += "\nSources\n";
         }
@@ -319,18 +270,13 @@ impl Draft {
                 .map_or("", |passage| &passage.title);
             self.text += &format!("[{number}] {title} ({id})\n");
         }
-        Suggestion {
-            text: self.text.trim_end().to_owned(),
-            cites: self.cites,
-        }
+        Suggestion { text: self.text.trim_end().to_owned(), cites: self.cites }
     }
 }
 
 /// An intent's label in words: `pin_blocked` is `PIN blocked`.
 fn phrase(intent: &str) -> String {
-    let words = intent
-        .split(|letter: char| !letter.is_alphanumeric())
-        .filter(|word| !word.is_empty());
+    let words = intent.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     let written = words.map(|word| match word.to_lowercase().as_str() {
         short @ ("pin" | "atm") => short.to_uppercase(),
         name @ ("visa" | "mastercard" | "apple" | "google") => {
@@ -358,27 +304,16 @@ mod tests {
     use crate::model::Ticket;
 
     fn passage(id: &str, text: &str) -> Passage {
-        Passage {
-            id: id.into(),
-            title: format!("About {id}"),
-            text: text.into(),
-            score: 1.0,
-        }
+        Passage { id: id.into(), title: format!("About {id}"), text: text.into(), score: 1.0 }
     }
 
     fn request(passages: Vec<Passage>) -> Request {
         Request {
-            ticket: Ticket {
-                id: "1".into(),
-                text: "My card was stolen yesterday.".into(),
-            },
+            ticket: Ticket { id: "1".into(), text: "My card was stolen yesterday.".into() },
             understanding: Understanding {
                 intent: "lost_or_stolen_card".into(),
                 confidence: 0.93,
-                entities: vec![Entity {
-                    kind: EntityKind::Problem,
-                    value: "stolen".into(),
-                }],
+                entities: vec![Entity { kind: EntityKind::Problem, value: "stolen".into() }],
             },
             passages,
         }
@@ -388,14 +323,8 @@ mod tests {
     fn a_suggestion_says_what_is_wanted_what_to_check_what_to_do_and_where_it_is_written() {
         let suggestion = compose(&request(vec![
             passage("facts", "Costs:\nA stolen card costs nothing to replace."),
-            passage(
-                "stolen-card",
-                "Freezing:\n1. Ask when it was seen last\n2. Freeze the card",
-            ),
-            passage(
-                "checks",
-                "- Check that the card is stolen, not mislaid\n- Feed the cat",
-            ),
+            passage("stolen-card", "Freezing:\n1. Ask when it was seen last\n2. Freeze the card"),
+            passage("checks", "- Check that the card is stolen, not mislaid\n- Feed the cat"),
         ]));
         let expected = "\
 The customer writes about \"lost or stolen card\" (93 % sure): \"My card was stolen yesterday.\"
@@ -422,25 +351,15 @@ Sources
     #[test]
     fn without_passages_nothing_is_made_up() {
         let suggestion = compose(&request(Vec::new()));
-        assert!(
-            suggestion.text.contains("has nothing to say on this"),
-            "{}",
-            suggestion.text
-        );
+        assert!(suggestion.text.contains("has nothing to say on this"), "{}", suggestion.text);
         assert_eq!(suggestion.cites, [""; 0]);
     }
 
     #[test]
     fn articles_that_answer_nothing_are_named_as_the_nearest_only() {
-        let suggestion = compose(&request(vec![
-            passage("a", "Lunch is at noon."),
-            passage("b", "So is tea."),
-        ]));
-        assert!(
-            suggestion.text.contains("No article answers this directly"),
-            "{}",
-            suggestion.text
-        );
+        let suggestion =
+            compose(&request(vec![passage("a", "Lunch is at noon."), passage("b", "So is tea.")]));
+        assert!(suggestion.text.contains("No article answers this directly"), "{}", suggestion.text);
         assert!(!suggestion.text.contains("Lunch"), "{}", suggestion.text);
         assert_eq!(suggestion.cites, ["a", "b"]);
     }
@@ -449,21 +368,14 @@ Sources
     fn an_unsure_intent_is_shown_as_a_guess() {
         let mut request = request(Vec::new());
         request.understanding.confidence = 0.3;
-        assert!(
-            compose(&request)
-                .text
-                .starts_with("The customer may be writing about")
-        );
+        assert!(compose(&request).text.starts_with("The customer may be writing about"));
     }
 
     #[test]
     fn tokens_joined_are_the_text() {
         let text = " Steps\n1.  Freeze the card [1]\n\n…end \n";
         let tokens: Vec<Token> = tokens(text).collect();
-        assert_eq!(
-            tokens.iter().map(|token| token.text.as_str()).collect::<String>(),
-            text
-        );
+        assert_eq!(tokens.iter().map(|token| token.text.as_str()).collect::<String>(), text);
         assert_eq!(tokens[0].text, " Steps");
         assert_eq!(tokens[2].text, "  Freeze");
     }

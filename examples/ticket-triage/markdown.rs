@@ -29,12 +29,7 @@ fn plain(line: &str) -> Option<String> {
     }
     let text = line.trim_start_matches('#').replace("**", "").replace('`', "");
     let text = match text.trim().strip_prefix('|') {
-        Some(row) => row
-            .trim_end_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect::<Vec<_>>()
-            .join(" | "),
+        Some(row) => row.trim_end_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join(" | "),
         None => text.trim().to_owned(),
     };
     if !text.chars().any(char::is_alphanumeric) {
@@ -44,9 +39,8 @@ fn plain(line: &str) -> Option<String> {
         format!("{}:", text.trim_end_matches(':'))
     } else if let Some(item) = text.strip_prefix("* ").or_else(|| text.strip_prefix("• ")) {
         format!("- {item}")
-    } else if let Some((number, item)) = text
-        .split_once(") ")
-        .filter(|(number, _)| number.parse::<u32>().is_ok())
+    } else if let Some((number, item)) =
+        text.split_once(") ").filter(|(number, _)| number.parse::<u32>().is_ok())
     {
         format!("{number}. {item}")
     } else {

@@ -90,10 +90,7 @@ pub(crate) struct Question {
 impl Question {
     /// A question with the usual number of passages.
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            limit: Self::default_limit(),
-        }
+        Self { text: text.into(), limit: Self::default_limit() }
     }
 
     /// As many as a support engineer reads before he searches himself.
@@ -115,8 +112,26 @@ pub(crate) struct Passage {
     pub(crate) score: f32,
 }
 
-/// What the generator composes a suggestion from.
+/// The slot `intent` of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Intent {
+    /// What the customer wants, as a label.
+    pub(crate) label: String,
+    /// Its probability, between 0 and 1.
+    pub(crate) confidence: f32,
+}
+
+/// What the generator is given; what the ticket is about stands in the session's slots.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Brief {
+    /// The ticket to answer.
+    pub(crate) ticket: Ticket,
+    /// What the knowledge base has on it, best first.
+    pub(crate) passages: Vec<Passage>,
+}
+
+/// What the generator composes a suggestion from.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Request {
     /// The ticket to answer.
     pub(crate) ticket: Ticket,

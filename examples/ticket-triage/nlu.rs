@@ -52,11 +52,7 @@ impl Nlu {
         let intents: Vec<String> = intents.into_iter().map(str::to_owned).collect();
         let bags: Vec<Vec<usize>> = examples.iter().map(|example| buckets(&example.text)).collect();
         let weights = vec![0.0; BUCKETS * intents.len()];
-        let mut nlu = Self {
-            rarity: rarity(&bags),
-            intents,
-            weights,
-        };
+        let mut nlu = Self { rarity: rarity(&bags), intents, weights };
 
         let mut lessons: Vec<(Vec<Feature>, usize)> = Vec::with_capacity(examples.len());
         for (example, bag) in examples.iter().zip(&bags) {
@@ -74,11 +70,7 @@ impl Nlu {
     /// The intent and entities of a ticket.
     pub(crate) fn understand(&self, ticket: &str) -> Understanding {
         let (intent, confidence) = self.intent(ticket);
-        Understanding {
-            intent: intent.to_owned(),
-            confidence,
-            entities: entities::find(ticket),
-        }
+        Understanding { intent: intent.to_owned(), confidence, entities: entities::find(ticket) }
     }
 
     /// The likeliest intent and its probability; an `Nlu` without examples knows only the empty intent.
@@ -125,16 +117,9 @@ impl Nlu {
 
     /// Features by rarity, scaled so that long and short tickets weigh the same.
     fn weigh(&self, bag: &[usize]) -> Vec<Feature> {
-        let known = bag.iter().map(|&bucket| Feature {
-            bucket,
-            value: self.rarity[bucket],
-        });
+        let known = bag.iter().map(|&bucket| Feature { bucket, value: self.rarity[bucket] });
         let mut features: Vec<Feature> = known.filter(|feature| feature.value > 0.0).collect();
-        let length = features
-            .iter()
-            .map(|feature| feature.value * feature.value)
-            .sum::<f32>()
-            .sqrt();
+        let length = features.iter().map(|feature| feature.value * feature.value).sum::<f32>().sqrt();
         for feature in &mut features {
             feature.value /= length;
         }
@@ -157,12 +142,7 @@ fn buckets(text: &str) -> Vec<usize> {
         buckets.push(bucket(&[word.as_str()]));
         buckets.push(bucket(&[before.as_str(), &word]));
         let fenced = format!("^{word}$");
-        buckets.extend(
-            fenced
-                .as_bytes()
-                .windows(GROUP)
-                .map(|group| bucket(&[b"*".as_slice(), group])),
-        );
+        buckets.extend(fenced.as_bytes().windows(GROUP).map(|group| bucket(&[b"*".as_slice(), group])));
         before = word;
     }
     buckets.push(bucket(&[before.as_str(), "$"]));
@@ -193,9 +173,7 @@ fn rarity(bags: &[Vec<usize>]) -> Vec<f32> {
     }
     let all = bags.len() as f32 + 1.0;
     // What occurs once cannot be told from chance.
-    seen.into_iter()
-        .map(|count| if count < 2.0 { 0.0 } else { (all / count).ln() })
-        .collect()
+    seen.into_iter().map(|count| if count < 2.0 { 0.0 } else { (all / count).ln() }).collect()
 }
 
 /// Scores become probabilities that sum to one.
@@ -236,12 +214,7 @@ mod tests {
             ("the atm swallowed my card", "card_swallowed"),
             ("a cash machine kept my card and gave nothing", "card_swallowed"),
         ];
-        pairs
-            .map(|(text, intent)| Example {
-                text: text.to_owned(),
-                intent: intent.to_owned(),
-            })
-            .into()
+        pairs.map(|(text, intent)| Example { text: text.to_owned(), intent: intent.to_owned() }).into()
     }
 
     #[test]
@@ -262,9 +235,6 @@ mod tests {
     #[test]
     fn text_without_a_known_word_gets_an_unsure_answer() {
         let (_, confidence) = Nlu::train(&examples()).intent("?!");
-        assert!(
-            (confidence - 0.5).abs() < 1e-6,
-            "two intents, nothing to tell them apart: {confidence}"
-        );
+        assert!((confidence - 0.5).abs() < 1e-6, "two intents, nothing to tell them apart: {confidence}");
     }
 }

@@ -76,11 +76,7 @@ impl Article {
     /// The weight of the title's words in the query, less for a title that has much else to say.
     fn title_covered(&self, query: &BTreeMap<String, f32>) -> f32 {
         let covered: f32 = self.topic.iter().filter_map(|term| query.get(term)).sum();
-        if covered > 0.0 {
-            covered / self.breadth
-        } else {
-            0.0
-        }
+        if covered > 0.0 { covered / self.breadth } else { 0.0 }
     }
 }
 
@@ -96,12 +92,8 @@ struct Section {
 impl Index {
     /// Cuts the documents into sections and counts their words.
     pub(crate) fn build(documents: Vec<Document>) -> Self {
-        let mut index = Self {
-            articles: Vec::new(),
-            sections: Vec::new(),
-            postings: HashMap::new(),
-            mean_length: 0.0,
-        };
+        let mut index =
+            Self { articles: Vec::new(), sections: Vec::new(), postings: HashMap::new(), mean_length: 0.0 };
         for Document { id, title, content } in documents {
             let mut lines = Vec::new();
             for section in markdown::sections(&content) {
@@ -109,22 +101,13 @@ impl Index {
                 lines.extend(section);
             }
             let topic = text::terms(&title).into_iter().collect();
-            index.articles.push(Article {
-                id,
-                title,
-                topic,
-                breadth: 0.0,
-                lines,
-            });
+            index.articles.push(Article { id, title, topic, breadth: 0.0, lines });
         }
         let total: f32 = index.sections.iter().map(|section| section.length).sum();
         index.mean_length = total / index.sections.len().max(1) as f32;
         // Rarities are known only now that every section is counted.
         for article in 0..index.articles.len() {
-            let squares = index.articles[article]
-                .topic
-                .iter()
-                .map(|term| index.rarity(term).powi(2));
+            let squares = index.articles[article].topic.iter().map(|term| index.rarity(term).powi(2));
             index.articles[article].breadth = squares.sum::<f32>().sqrt();
         }
         index
@@ -133,26 +116,15 @@ impl Index {
     /// Adds a section of the article that comes next, where its lines begin at `start`.
     fn add(&mut self, title: &str, lines: &[String], start: usize) {
         let mut counts: HashMap<String, f32> = HashMap::new();
-        for term in lines
-            .iter()
-            .flat_map(|line| text::terms(line))
-            .chain(text::terms(title))
-        {
+        for term in lines.iter().flat_map(|line| text::terms(line)).chain(text::terms(title)) {
             *counts.entry(term).or_default() += 1.0;
         }
         let length = counts.values().sum();
         let lines = start..start + lines.len();
         for (term, count) in counts {
-            self.postings
-                .entry(term)
-                .or_default()
-                .push((self.sections.len(), count));
+            self.postings.entry(term).or_default().push((self.sections.len(), count));
         }
-        self.sections.push(Section {
-            article: self.articles.len(),
-            lines,
-            length,
-        });
+        self.sections.push(Section { article: self.articles.len(), lines, length });
     }
 
     /// The best passage of each of the best articles, best first. Excerpts are cut one by one as the iterator
@@ -170,29 +142,16 @@ impl Index {
                 scores[*section] += weight * count * (K1 + 1.0) / (count + K1 * length);
             }
         }
-        let titles: Vec<f32> = self
-            .articles
-            .iter()
-            .map(|article| article.title_covered(&query))
-            .collect();
-        for (section, score) in self
-            .sections
-            .iter()
-            .zip(&mut scores)
-            .filter(|(_, score)| **score > 0.0)
-        {
+        let titles: Vec<f32> = self.articles.iter().map(|article| article.title_covered(&query)).collect();
+        for (section, score) in self.sections.iter().zip(&mut scores).filter(|(_, score)| **score > 0.0) {
             *score += TITLE_WEIGHT * titles[section.article];
         }
-        let mut ranked: Vec<usize> = (0..scores.len())
-            .filter(|section| scores[*section] > 0.0)
-            .collect();
+        let mut ranked: Vec<usize> = (0..scores.len()).filter(|section| scores[*section] > 0.0).collect();
         ranked.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let mut seen = HashSet::new();
         ranked.retain(|section| seen.insert(self.sections[*section].article));
         ranked.truncate(question.limit as usize);
-        ranked
-            .into_iter()
-            .map(move |section| self.passage(section, scores[section], &query))
+        ranked.into_iter().map(move |section| self.passage(section, scores[section], &query))
     }
 
     /// The words to look for, each with its weight: rarity in the knowledge base times importance in the ticket.
@@ -223,18 +182,9 @@ impl Index {
     }
 
     fn passage(&self, section: usize, score: f32, query: &BTreeMap<String, f32>) -> Passage {
-        let Section {
-            article,
-            lines: section,
-            ..
-        } = &self.sections[section];
+        let Section { article, lines: section, .. } = &self.sections[section];
         let Article { id, title, lines, .. } = &self.articles[*article];
-        Passage {
-            id: id.clone(),
-            title: title.clone(),
-            text: excerpt(lines, section.clone(), query),
-            score,
-        }
+        Passage { id: id.clone(), title: title.clone(), text: excerpt(lines, section.clone(), query), score }
     }
 }
 
@@ -253,11 +203,7 @@ fn expand(query: &mut BTreeMap<String, f32>, understanding: &Understanding) {
             }
         }
     }
-    add(
-        query,
-        &understanding.intent.replace('_', " "),
-        EXPANSION_WEIGHT * understanding.confidence,
-    );
+    add(query, &understanding.intent.replace('_', " "), EXPANSION_WEIGHT * understanding.confidence);
 }
 
 fn add(query: &mut BTreeMap<String, f32>, text: &str, weight: f32) {
@@ -274,10 +220,7 @@ fn excerpt(lines: &[String], section: Range<usize>, query: &BTreeMap<String, f32
     };
     let weights = section.clone().map(|line| (line, weight(&lines[line])));
     // Of equals the first: a section tends to open with what matters.
-    let best = weights
-        .rev()
-        .max_by(|(_, a), (_, b)| a.total_cmp(b))
-        .map_or(section.start, |(line, _)| line);
+    let best = weights.rev().max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(section.start, |(line, _)| line);
     let within_section = grow(lines, best..best + 1, section);
     let within_article = grow(lines, within_section, 0..lines.len());
     shorten(&lines[within_article].join("\n"))
@@ -307,11 +250,7 @@ fn shorten(text: &str) -> String {
         return text.to_owned();
     }
     let head = &text[..text.floor_char_boundary(EXCERPT)];
-    format!(
-        "{} …",
-        head.rsplit_once(char::is_whitespace)
-            .map_or(head, |(words, _)| words)
-    )
+    format!("{} …", head.rsplit_once(char::is_whitespace).map_or(head, |(words, _)| words))
 }
 
 #[cfg(test)]
@@ -321,16 +260,8 @@ mod tests {
 
     fn index() -> Index {
         let documents = [
-            (
-                "cards",
-                "Lost cards",
-                "# Freeze\nFreeze the card at once.\n# Replace\nA new card costs $10.",
-            ),
-            (
-                "transfers",
-                "Transfers abroad",
-                "A transfer abroad takes three days.",
-            ),
+            ("cards", "Lost cards", "# Freeze\nFreeze the card at once.\n# Replace\nA new card costs $10."),
+            ("transfers", "Transfers abroad", "A transfer abroad takes three days."),
             ("hours", "Opening hours", "We are open from nine to five."),
         ];
         Index::build(
@@ -345,37 +276,24 @@ mod tests {
     }
 
     fn ids(question: &str, understanding: Option<&Understanding>) -> Vec<String> {
-        index()
-            .retrieve(&Question::new(question), understanding)
-            .map(|passage| passage.id)
-            .collect()
+        index().retrieve(&Question::new(question), understanding).map(|passage| passage.id).collect()
     }
 
     #[test]
     fn an_article_answers_once_with_its_best_section() {
         let index = index();
-        let passages: Vec<Passage> = index
-            .retrieve(&Question::new("What does a new card cost?"), None)
-            .collect();
+        let passages: Vec<Passage> =
+            index.retrieve(&Question::new("What does a new card cost?"), None).collect();
         assert_eq!(passages.len(), 1, "{passages:?}");
-        assert_eq!(
-            (passages[0].id.as_str(), passages[0].title.as_str()),
-            ("cards", "Lost cards")
-        );
-        assert_eq!(
-            passages[0].text,
-            "Freeze:\nFreeze the card at once.\nReplace:\nA new card costs $10."
-        );
+        assert_eq!((passages[0].id.as_str(), passages[0].title.as_str()), ("cards", "Lost cards"));
+        assert_eq!(passages[0].text, "Freeze:\nFreeze the card at once.\nReplace:\nA new card costs $10.");
     }
 
     #[test]
     fn passages_come_best_first_and_no_more_than_asked_for() {
         let index = index();
         let mut question = Question::new("three days to transfer, and the card?");
-        let scores: Vec<f32> = index
-            .retrieve(&question, None)
-            .map(|passage| passage.score)
-            .collect();
+        let scores: Vec<f32> = index.retrieve(&question, None).map(|passage| passage.score).collect();
         assert!(scores.len() == 2 && scores[0] > scores[1], "{scores:?}");
         question.limit = 1;
         assert_eq!(index.retrieve(&question, None).count(), 1);
@@ -386,10 +304,7 @@ mod tests {
         let understanding = Understanding {
             intent: "lost_or_stolen_card".into(),
             confidence: 0.9,
-            entities: vec![Entity {
-                kind: EntityKind::Card,
-                value: "debit card".into(),
-            }],
+            entities: vec![Entity { kind: EntityKind::Card, value: "debit card".into() }],
         };
         assert_eq!(ids("I cannot find it anywhere", None), [""; 0]);
         assert_eq!(ids("I cannot find it anywhere", Some(&understanding)), ["cards"]);
@@ -397,15 +312,8 @@ mod tests {
 
     #[test]
     fn dates_and_sums_of_the_customer_find_nothing() {
-        let entities = vec![Entity {
-            kind: EntityKind::Date,
-            value: "three days".into(),
-        }];
-        let understanding = Understanding {
-            intent: String::new(),
-            confidence: 0.1,
-            entities,
-        };
+        let entities = vec![Entity { kind: EntityKind::Date, value: "three days".into() }];
+        let understanding = Understanding { intent: String::new(), confidence: 0.1, entities };
         assert_eq!(ids("waiting three days", None), ["transfers"]);
         assert_eq!(ids("waiting three days", Some(&understanding)), [""; 0]);
     }
@@ -418,15 +326,11 @@ mod tests {
 
     #[test]
     fn an_excerpt_holds_the_best_line_and_fits() {
-        let mut lines: Vec<String> = (0..100)
-            .map(|number| format!("Line {number} says nothing of note."))
-            .collect();
+        let mut lines: Vec<String> =
+            (0..100).map(|number| format!("Line {number} says nothing of note.")).collect();
         lines[60] = "A passport is needed.".into();
         let excerpt = excerpt(&lines, 50..70, &BTreeMap::from([("passport".into(), 1.0)]));
-        assert!(
-            excerpt.contains("passport") && excerpt.len() <= EXCERPT,
-            "{excerpt}"
-        );
+        assert!(excerpt.contains("passport") && excerpt.len() <= EXCERPT, "{excerpt}");
         let long = vec!["пароль ".repeat(300)];
         assert!(super::excerpt(&long, 0..1, &BTreeMap::new()).ends_with("пароль …"));
     }

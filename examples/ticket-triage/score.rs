@@ -43,32 +43,20 @@ pub(crate) struct Figure {
 pub(crate) fn score(data: &Data) -> Result<Score, DataError> {
     let [recall_at_5, recall_at_5_possible, hit_at_5] = retrieval(data)?;
     let intent_accuracy = intents(data)?;
-    Ok(Score {
-        source: data.source(),
-        intent_accuracy,
-        recall_at_5,
-        recall_at_5_possible,
-        hit_at_5,
-    })
+    Ok(Score { source: data.source(), intent_accuracy, recall_at_5, recall_at_5_possible, hit_at_5 })
 }
 
 fn intents(data: &Data) -> Result<Figure, DataError> {
     let (training, test) = (data.training()?, data.test()?);
     let nlu = Nlu::train(&training);
-    let right = test
-        .iter()
-        .filter(|example| nlu.intent(&example.text).0 == example.intent)
-        .count();
+    let right = test.iter().filter(|example| nlu.intent(&example.text).0 == example.intent).count();
     let how = format!(
         "{right} of {} test tickets got their intent from a logistic regression over words, pairs of words and groups \
          of four letters, trained on {} other tickets.",
         test.len(),
         training.len()
     );
-    Ok(Figure {
-        value: share(right, test.len()),
-        how,
-    })
+    Ok(Figure { value: share(right, test.len()), how })
 }
 
 fn retrieval(data: &Data) -> Result<[Figure; 3], DataError> {
@@ -77,14 +65,8 @@ fn retrieval(data: &Data) -> Result<[Figure; 3], DataError> {
     let (mut recall, mut possible, mut hits) = (0.0, 0.0, 0);
     for situation in &situations {
         let needed = &situation.required_documents;
-        let question = Question {
-            text: situation.situation.clone(),
-            limit: AT,
-        };
-        let found = index
-            .retrieve(&question, None)
-            .filter(|passage| needed.contains(&passage.id))
-            .count();
+        let question = Question { text: situation.situation.clone(), limit: AT };
+        let found = index.retrieve(&question, None).filter(|passage| needed.contains(&passage.id)).count();
         recall += share(found, needed.len());
         possible += share(needed.len().min(AT as usize), needed.len());
         hits += usize::from(found > 0);
@@ -124,9 +106,6 @@ mod tests {
         let score = score(&Data::Own).unwrap();
         assert!(score.intent_accuracy.value >= 0.8, "{score:?}");
         assert!(score.recall_at_5.value >= 0.8, "{score:?}");
-        assert!(
-            score.recall_at_5.value <= score.recall_at_5_possible.value,
-            "{score:?}"
-        );
+        assert!(score.recall_at_5.value <= score.recall_at_5_possible.value, "{score:?}");
     }
 }

@@ -55,9 +55,7 @@ pub(crate) fn stem(word: &str) -> &str {
             return undouble(rest);
         }
     }
-    word.strip_suffix('s')
-        .filter(|rest| rest.len() == LEAST && !rest.ends_with('s'))
-        .unwrap_or(word)
+    word.strip_suffix('s').filter(|rest| rest.len() == LEAST && !rest.ends_with('s')).unwrap_or(word)
 }
 
 /// `transferr` is `transfer`: English doubles the last consonant before an ending.
@@ -89,12 +87,9 @@ mod tests {
 
     #[test]
     fn inflections_of_a_word_share_a_stem() {
-        for (a, b) in [
-            ("cards", "card"),
-            ("transferred", "transfers"),
-            ("fees", "fee"),
-            ("topping", "topped"),
-        ] {
+        for (a, b) in
+            [("cards", "card"), ("transferred", "transfers"), ("fees", "fee"), ("topping", "topped")]
+        {
             assert_eq!(stem(a), stem(b), "{a} and {b}");
         }
         assert_eq!(stem("bus"), "bus");

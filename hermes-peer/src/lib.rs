@@ -21,6 +21,8 @@ pub use api::node::Node;
 pub use api::payload::{Output, Raw, Reply};
 pub use api::program::ProgramCapability;
 pub use api::session::Session;
+pub use discovery::SourceKind;
+pub use discovery::local::LocalError;
 pub use hermes_peer_derive::capability;
 pub use hermes_peer_proto::security::{AgentPattern, Effect, InvalidPattern, Pattern, Rule, TokenSet, Verb};
 pub use hermes_peer_proto::wire::{
@@ -29,12 +31,16 @@ pub use hermes_peer_proto::wire::{
 };
 pub use mesh::admission::HandlerLimits;
 pub use mesh::handler::{Body, Caller};
+pub use mesh::idempotency::IdempotencyCounters;
+pub use mesh::metrics::{CapabilityLoad, Metrics};
 pub use mesh::peers::{AddressView, LinkState, PeerView};
 pub use mesh::program::{Program, ProgramError};
 pub use mesh::providers::RegisterError;
 pub use observe::{Direction, MessageKind, MessageSeen, Observation, Observations, PeerState, What};
 pub use schema::{JsonRefused, SchemaRefused, Violation, check_schema, schema_of};
 pub use transport::endpoint::{Endpoint, InvalidEndpoint};
+pub use transport::memory::MemoryNetwork;
+pub use transport::tcp::ListenError;
 
 /// Certificates: an authority in a folder, what it issues, and what the files of a node say.
 pub mod certificates {

@@ -40,11 +40,11 @@ async fn count(n: u32, _context: Context) -> Result<Items<u32>, Failure> {
 /// The sum of the items.
 #[capability("demo.sum")]
 async fn sum(mut items: Incoming<u64>) -> Result<u64, Failure> {
-    let mut total = 0;
+    let mut sum = 0;
     while let Some(item) = items.next().await {
-        total += item?;
+        sum += item?;
     }
-    Ok(total)
+    Ok(sum)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

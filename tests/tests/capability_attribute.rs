@@ -137,9 +137,14 @@ async fn a_handler_is_still_a_function() {
 /// A provider of everything above, and a node that is linked to it.
 async fn linked(lab: &Lab) -> (Node, Node) {
     let provider = lab.provider("provider").capability(retrieve).capability(erase).capability(add);
-    let provider = provider.capability(names::info).capability(names::input()).start().await.unwrap();
-    provider.register(divide).unwrap();
-    let caller = lab.caller_of("caller", &provider).start().await.unwrap();
+    let provider = provider
+        .capability(names::info)
+        .capability(names::input())
+        .start()
+        .await
+        .expect("its settings are right");
+    provider.register(divide).expect("the name is free");
+    let caller = lab.caller_of("caller", &provider).start().await.expect("its settings are right");
     (provider, caller)
 }
 

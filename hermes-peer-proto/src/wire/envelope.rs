@@ -211,12 +211,12 @@ macro_rules! fields {
     };
     (@mask $self:ident $field:ident option $bit:literal) => { (u32::from($self.$field.is_some()) << $bit) };
     (@mask $self:ident $field:ident list $bit:literal) => { (u32::from(!$self.$field.is_empty()) << $bit) };
-    (@mask $self:ident $field:ident plain $bit:literal) => { (u32::from($self.$field != Default::default()) << $bit) };
+    (@mask $self:ident $field:ident plain $bit:literal) => { (u32::from(!is_default(&$self.$field)) << $bit) };
     (@mask $self:ident $field:ident micros $bit:literal) => { (u32::from($self.$field.is_some()) << $bit) };
     (@put $self:ident $out:ident $field:ident option) => { if let Some(value) = &$self.$field { put($out, value) } };
     (@put $self:ident $out:ident $field:ident list) => { if !$self.$field.is_empty() { put($out, &$self.$field) } };
     (@put $self:ident $out:ident $field:ident plain) => {
-        if $self.$field != Default::default() { put($out, &$self.$field) }
+        if !is_default(&$self.$field) { put($out, &$self.$field) }
     };
     (@put $self:ident $out:ident $field:ident micros) => {
         if let Some(time) = $self.$field { put($out, &u64::try_from(time.as_micros()).unwrap_or(u64::MAX)) }
@@ -271,6 +271,10 @@ impl Envelope {
             () => Ok(()),
         }
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Appends to a `BytesMut` what postcard writes.

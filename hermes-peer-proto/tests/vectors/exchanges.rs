@@ -228,6 +228,7 @@ fn event() -> Value {
 
 fn cancel() -> Value {
     let mut talk = Talk::new(32_753);
+    let postcard = envelope(|envelope| envelope.content_type = ContentType::Postcard);
     let fault = Fault::new(ErrorCode::Cancelled, "the caller gave the call up");
     let stream = talk.links[0].open(DEFAULT_PRIORITY).unwrap();
     talk.send(0, stream, MessageType::Request, &call_envelope(), QUESTION, false);
@@ -238,7 +239,7 @@ fn cancel() -> Value {
     assert_eq!((talk.links[0].open_streams(), talk.links[1].open_streams()), ((0, 0), (0, 0)));
     let input = json!([
         said("initiator", MessageType::Request, &call_envelope(), QUESTION),
-        said("acceptor", MessageType::Error, &Envelope::default(), &fault.encode()),
+        said("acceptor", MessageType::Error, &postcard, &fault.encode()),
     ]);
     talk.vector("cancel", "CANCEL, the opener's empty FIN, and the ERROR that ends the stream", input)
 }

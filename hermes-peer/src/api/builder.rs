@@ -36,6 +36,7 @@ use crate::mesh::start::Parts;
 use crate::mesh::subscription::EventSettings;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::home;
+use crate::transport::memory::MemoryNetwork;
 use crate::transport::reload::TlsContext;
 use crate::transport::reload::TlsFiles;
 
@@ -141,7 +142,6 @@ impl NodeBuilder {
                 capabilities,
                 source: SourceKind::File,
                 seen: Instant::now(),
-                expires: None,
             });
         }
         self
@@ -198,6 +198,14 @@ impl NodeBuilder {
 
     /// Does not tell other nodes of this user on this machine that it is here, nor look for them.
     pub fn without_local_discovery(mut self) -> Self {
+        self.settings.is_local = false;
+        self
+    }
+
+    /// Listens and dials inside this process in place of sockets, by node ids: for many nodes in one test, also under a
+    /// paused clock. TLS, handshake and link are the same. Peers are given as `NODE_ID:1`.
+    pub fn memory(mut self, network: &MemoryNetwork) -> Self {
+        self.settings.memory = Some(network.clone());
         self.settings.is_local = false;
         self
     }
@@ -288,6 +296,9 @@ impl NodeBuilder {
             Ok(()) => Ok(node),
             Err(MeshStartError::Listen(error)) => Err(error.into()),
             Err(MeshStartError::Local(error)) => Err(error.into()),
+            Err(MeshStartError::Memory(error)) => {
+                Err(StartError::Setting { name: "memory", reason: error.to_string() })
+            }
         }
     }
 

@@ -31,12 +31,12 @@ use crate::api::node::Node;
 use crate::api::payload;
 use crate::api::session::Session;
 use crate::mesh::call::Exchange;
-use crate::mesh::call::ItemSink;
-use crate::mesh::call::Order;
 use crate::mesh::call::Part;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::CURRENT;
 use crate::mesh::handler::Scope;
+use crate::mesh::message::ItemSink;
+use crate::mesh::order::Order;
 use crate::mesh::participation::SessionUse;
 
 /// A call that is being put together. Await it for one result, or ask for a [`stream`](Self::stream).

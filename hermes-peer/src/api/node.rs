@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::CapabilityName;
-use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::TopicPattern;
@@ -31,8 +30,9 @@ use crate::api::event::Subscription;
 use crate::api::session::Session;
 use crate::config::Config;
 use crate::mesh::Mesh;
-use crate::mesh::call::Order;
 use crate::mesh::handler::Body;
+use crate::mesh::metrics::Metrics;
+use crate::mesh::order::Order;
 use crate::mesh::peers::PeerView;
 use crate::mesh::providers::RegisterError;
 use crate::observe::Observation;
@@ -188,12 +188,10 @@ impl Node {
     /// # Errors
     /// `SESSION_EXPIRED` if it has ended or was never opened here: the two are not told apart.
     pub fn session(&self, id: SessionId) -> Result<Session, CallError> {
-        let state = self
-            .running
-            .mesh
+        let state = self.running.mesh
             .sessions
             .session(id, Instant::now())
-            .map_err(|gone| CallError::new(ErrorCode::SessionExpired, format!("{gone}")))?;
+            .map_err(|gone| CallError::new(gone.code(), gone.to_string()))?;
         Ok(Session::new(self.running.mesh.clone(), state))
     }
 
@@ -293,6 +291,11 @@ impl Node {
     /// Dials every known peer, and waits until each has been reached or has failed once, or `patience` is over.
     pub async fn look_around(&self, patience: Duration) {
         self.running.mesh.settle_peers(patience).await;
+    }
+
+    /// How much of each limit is in use now.
+    pub fn metrics(&self) -> Metrics {
+        self.running.mesh.metrics()
     }
 
     /// Follows what happens on this node from now on.

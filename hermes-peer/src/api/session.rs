@@ -88,7 +88,7 @@ impl Session {
         let state = self.mesh.sessions.session(self.id(), Instant::now());
         let state = state.map_err(|gone| SlotRefused::from(gone).into_fault())?;
         let in_flight = state.begin().map_err(|gone| SlotRefused::from(gone).into_fault())?;
-        Ok(SessionUse::Owner(state, Arc::new(in_flight)))
+        Ok(SessionUse::Owner(Arc::new(in_flight)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a reload changes.
 
-use super::Config;
+use super::contents::Config;
 use super::settings::AuthConfig;
 use super::settings::PeerConfig;
 

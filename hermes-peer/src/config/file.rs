@@ -5,7 +5,7 @@ use std::io;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::Config;
+use super::contents::Config;
 use super::finding::ConfigError;
 use super::finding::Position;
 use super::finding::Severity;

@@ -10,9 +10,9 @@ use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::VERSION_MAX;
 use hermes_peer_proto::wire::VERSION_MIN;
 
-use super::Config;
 use super::address;
 use super::auth;
+use super::contents::Config;
 use super::policy;
 use super::program;
 use super::section::Reader;

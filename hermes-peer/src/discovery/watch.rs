@@ -54,7 +54,6 @@ pub(crate) fn sighting(record: NodeRecord) -> Sighting {
         capabilities: record.capabilities,
         source: SourceKind::Local,
         seen: Instant::now(),
-        expires: None,
     }
 }
 

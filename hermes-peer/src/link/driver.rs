@@ -26,12 +26,12 @@ use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::StreamId;
 use hermes_peer_proto::wire::WireError;
 
-use super::Core;
-use super::LinkHandle;
-use super::Stop;
-use super::StreamLost;
-use super::Upward;
+use super::handle::Core;
+use super::handle::LinkHandle;
+use super::handle::Stop;
 use super::linger::Linger;
+use super::stream::StreamLost;
+use super::upward::Upward;
 use crate::transport::tls::TlsConnection;
 
 /// Bytes asked for in one read: two chunks and their headers, so that a large message needs few reads.
@@ -81,7 +81,7 @@ pub(crate) struct LinkDriver {
 /// What a notice asks for, done when the link's lock is free.
 enum Todo {
     Wake(Waker),
-    Cancel(super::CancelWatch, hermes_peer_proto::wire::ErrorCode),
+    Cancel(super::handle::CancelWatch, hermes_peer_proto::wire::ErrorCode),
     Tell(Notice),
 }
 

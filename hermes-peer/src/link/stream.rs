@@ -16,7 +16,7 @@ use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Side;
 use hermes_peer_proto::wire::StreamId;
 
-use super::LinkHandle;
+use super::handle::LinkHandle;
 
 /// Why a stream ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,6 @@ impl StreamHandle {
 
     pub(crate) fn link(&self) -> &LinkHandle {
         &self.link
-    }
-
-    pub(crate) fn id(&self) -> StreamId {
-        self.id
     }
 
     /// Queues a message, waiting while too much waits already.
@@ -165,7 +161,7 @@ impl StreamHandle {
     }
 }
 
-impl super::Core {
+impl super::handle::Core {
     fn forget(&mut self, stream: StreamId) {
         self.cancels.remove(&stream);
         self.readers.remove(&stream);

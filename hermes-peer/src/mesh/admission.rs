@@ -54,7 +54,7 @@ impl HandlerLimits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{running} calls run and {waiting} wait, which is all that the capability allows: try again in {} ms", retry_after.as_millis())]
 #[non_exhaustive]
-pub struct Overloaded {
+pub(crate) struct Overloaded {
     /// Handlers that run.
     pub running: u32,
     /// Calls that wait.
@@ -65,7 +65,7 @@ pub struct Overloaded {
 
 impl Overloaded {
     /// The code that the caller sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::Overloaded
     }
 }

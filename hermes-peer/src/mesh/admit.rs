@@ -1,6 +1,5 @@
 //! From an authenticated connection to a link: new, resumed, or turned away.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +10,10 @@ use hermes_peer_proto::protocol::Link;
 use hermes_peer_proto::protocol::PeerMisbehaved;
 use hermes_peer_proto::protocol::Survivor;
 use hermes_peer_proto::protocol::handshake::Authenticated;
-use hermes_peer_proto::protocol::handshake::Resumption;
-use hermes_peer_proto::protocol::handshake::SynReceived;
 use hermes_peer_proto::protocol::survivor;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::GoAwayReason;
-use hermes_peer_proto::wire::LinkId;
 use hermes_peer_proto::wire::Resumed;
 use hermes_peer_proto::wire::Side;
 
@@ -28,10 +24,9 @@ use crate::link::Established;
 use crate::link::LinkDriver;
 use crate::link::LinkHandle;
 use crate::link::Stop;
-use crate::mesh::Mesh;
 use crate::mesh::peers::Peer;
+use crate::mesh::state::Mesh;
 use crate::observe::PeerState;
-use crate::transport::tcp::Listener;
 
 /// How long a live node may take to answer when another claims its name.
 const TWIN_PATIENCE: Duration = Duration::from_secs(1);
@@ -39,92 +34,6 @@ const TWIN_PATIENCE: Duration = Duration::from_secs(1);
 const DUPLICATE_DRAIN: Duration = Duration::from_secs(10);
 
 impl Mesh {
-    /// Accepts connections until the node shuts down. Nothing that a newcomer does or fails to do happens in here.
-    pub(crate) async fn accept_loop(self: Arc<Self>, mut listener: Listener) {
-        loop {
-            let (stream, from) = tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                accepted = listener.accept() => accepted,
-            };
-            let place = self.strangers.enter(from.ip());
-            let mesh = self.clone();
-            self.tracker.spawn(async move {
-                let greeting = async {
-                    let connection =
-                        mesh.tls.accept(Box::new(stream)).await.map_err(|error| error.to_string())?;
-                    let local = mesh.local(&connection);
-                    let decide = |received| mesh.clone().decide(received);
-                    let established = link::accept(connection, local, mesh.nonce(), decide)
-                        .await
-                        .map_err(|error| error.to_string())?;
-                    mesh.admit(established).await.map_err(|error| error.to_string())
-                };
-                let outcome = tokio::select! {
-                    () = mesh.shutdown.cancelled() => return,
-                    () = place.lost() => Err("it made room for newer ones".to_owned()),
-                    outcome = tokio::time::timeout(mesh.settings.handshake_timeout, greeting) => {
-                        outcome.unwrap_or_else(|_| Err("it took too long to say who it is".to_owned()))
-                    }
-                };
-                drop(place);
-                if let Err(error) = outcome {
-                    mesh.refused_stranger(from.ip(), &error);
-                }
-            });
-        }
-    }
-
-    /// A stranger can cause this as often as it likes: one line per some seconds has to do.
-    fn refused_stranger(&self, from: IpAddr, error: &str) {
-        if let Some(unsaid) = self.stranger_log.turn() {
-            tracing::warn!(%from, error, unsaid, "a connection came to nothing");
-        }
-    }
-
-    /// What to do with a SYN: which link it is for, or why it is refused.
-    async fn decide(
-        self: Arc<Self>,
-        received: SynReceived,
-    ) -> Result<(SynReceived, LinkId, Resumption), Fault> {
-        if self.is_draining() {
-            return Err(Fault::new(ErrorCode::Unavailable, "this node is shutting down"));
-        }
-        let new_link = LinkId::from_bytes(*self.new_message_id().as_bytes());
-        let peer = self.peers.get(received.node());
-        let link = peer.as_ref().and_then(|peer| peer.link.load_full());
-        let Some(wish) = received.resume() else {
-            if self.peers.linked() >= self.settings.max_connections {
-                let mut fault = Fault::new(
-                    ErrorCode::Overloaded,
-                    "this node has as many peers as it takes (`limits.max_connections`)",
-                );
-                fault.retry_after_ms =
-                    Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
-                return Err(fault);
-            }
-            return Ok((received, new_link, Resumption::New));
-        };
-        let resumed = link.filter(|link| {
-            link.id() == wish.link
-                && link.epoch() == received.epoch()
-                && link.peer().agent() == received.agent()
-                && !link.is_ended()
-        });
-        let Some(link) = resumed else {
-            return Ok((received, new_link, Resumption::Refused { received: None }));
-        };
-        let Some(secret) = link.secrets().into_iter().find(|secret| received.verify_resume(secret)) else {
-            return Ok((received, new_link, Resumption::Refused { received: None }));
-        };
-        // The old connection ends first, so that the count told is final.
-        link.detach();
-        if let Some(peer) = peer {
-            self.suspended(&peer, &link, "the peer dialled anew");
-        }
-        let (received_count, _) = link.resume_state();
-        Ok((received, new_link, Resumption::Continue { received: received_count, secret }))
-    }
-
     /// Takes up an authenticated connection.
     pub(crate) async fn admit(self: &Arc<Self>, established: Established) -> Result<(), EstablishError> {
         let peer = self.peers.entry(established.authenticated.identity.node());
@@ -136,7 +45,7 @@ impl Mesh {
         match admission {
             Placed::Running(driver, link, generation, is_resumed) => {
                 self.linked(&peer, &link, is_resumed);
-                self.run_driver(peer, link, generation, driver);
+                self.run_driver(peer, link, generation, *driver);
                 Ok(())
             }
             Placed::Duplicate(established) => {
@@ -226,7 +135,7 @@ impl Mesh {
         match attached {
             Ok(generation) => {
                 let driver = link.driver(generation, connection, self.upward()).with_input(input);
-                Placed::Running(driver, link.clone(), generation, true)
+                Placed::Running(Box::new(driver), link.clone(), generation, true)
             }
             Err(error) => Placed::Broken(error),
         }
@@ -248,7 +157,7 @@ impl Mesh {
         let link = Arc::new(link);
         let driver = link.driver(1, connection, self.upward()).with_input(input);
         peer.link.store(Some(link.clone()));
-        Placed::Running(driver, link, 1, false)
+        Placed::Running(Box::new(driver), link, 1, false)
     }
 
     /// Which of two connections between the same two processes lives.
@@ -338,7 +247,7 @@ impl Mesh {
     }
 
     /// The connection is lost; the link waits for another one for a while.
-    fn suspended(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
+    pub(crate) fn suspended(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
         tracing::debug!(peer = %peer.node, why, "a connection is lost, the link waits");
         self.observe_peer(&peer.node, PeerState::Suspended, why);
         let (mesh, peer, link) = (self.clone(), peer.clone(), link.clone());
@@ -389,7 +298,7 @@ impl Mesh {
 }
 
 enum Placed {
-    Running(LinkDriver, Arc<LinkHandle>, u64, bool),
+    Running(Box<LinkDriver>, Arc<LinkHandle>, u64, bool),
     Duplicate(Box<Established>),
     Broken(PeerMisbehaved),
 }

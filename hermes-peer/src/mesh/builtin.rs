@@ -13,7 +13,6 @@ use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::SessionId;
 
-use crate::mesh::Mesh;
 use crate::mesh::admission::HandlerLimits;
 use crate::mesh::dispatch::Registered;
 use crate::mesh::handler::Answer;
@@ -21,6 +20,8 @@ use crate::mesh::handler::AnswerFuture;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
+use crate::mesh::metrics::Metrics;
+use crate::mesh::state::Mesh;
 
 /// One built-in capability.
 struct BuiltIn {
@@ -74,7 +75,7 @@ impl Mesh {
                     epoch: u64,
                     version: &'static str,
                     load: u8,
-                    sessions: usize,
+                    metrics: Metrics,
                 }
                 json(&NodeFacts {
                     node_id: mesh.node.as_str(),
@@ -82,7 +83,7 @@ impl Mesh {
                     epoch: mesh.epoch.0,
                     version: env!("CARGO_PKG_VERSION"),
                     load: mesh.load(),
-                    sessions: mesh.sessions.count(),
+                    metrics: mesh.metrics(),
                 })
             },
         );

@@ -3,20 +3,13 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Context;
-use std::task::Poll;
-use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use tokio::time::Instant;
 
 use hermes_peer_proto::protocol::DEFAULT_PRIORITY;
-use hermes_peer_proto::protocol::Outgoing;
 use hermes_peer_proto::protocol::Received;
 use hermes_peer_proto::protocol::SendRefused;
-use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityInfo;
-use hermes_peer_proto::wire::CapabilityName;
 use hermes_peer_proto::wire::Envelope;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
@@ -25,61 +18,24 @@ use hermes_peer_proto::wire::MessageId;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::Outcome;
-use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::SlotValue;
 use hermes_peer_proto::wire::Trace;
-use hermes_peer_proto::wire::encode_head;
 
 use crate::link::StreamHandle;
 use crate::link::StreamLost;
-use crate::mesh::Mesh;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
-use crate::mesh::handler::Scope;
+use crate::mesh::local::LocalCall;
+use crate::mesh::local::LocalItems;
+use crate::mesh::message::outgoing;
+use crate::mesh::message::too_large;
+use crate::mesh::order::Order;
 use crate::mesh::participation::SessionUse;
 use crate::mesh::peers::Peer;
-use crate::mesh::route::Wanted;
+use crate::mesh::state::AnswerSeen;
+use crate::mesh::state::Mesh;
 use crate::observe::Direction;
 use crate::observe::MessageKind;
-
-/// What a caller wants done.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) capability: CapabilityName,
-    pub(crate) wanted: Wanted,
-    pub(crate) body: Body,
-    /// Items follow the request.
-    pub(crate) has_items: bool,
-    pub(crate) timeout: Option<Duration>,
-    /// How long to wait for somebody who provides it.
-    pub(crate) provider_wait: Option<Duration>,
-    pub(crate) session: Option<SessionUse>,
-    pub(crate) key: Option<String>,
-    pub(crate) priority: Option<u8>,
-    pub(crate) on_behalf_of: Option<AgentUri>,
-    pub(crate) budget: Option<u64>,
-    /// The call in whose handler this one is made.
-    pub(crate) parent: Option<Arc<Scope>>,
-}
-
-impl Order {
-    pub(crate) fn new(capability: CapabilityName, body: Body) -> Self {
-        Self {
-            capability,
-            wanted: Wanted::default(),
-            body,
-            has_items: false,
-            timeout: None,
-            provider_wait: None,
-            session: None,
-            key: None,
-            priority: None,
-            on_behalf_of: None,
-            budget: None,
-            parent: None,
-        }
-    }
-}
 
 /// What comes back, piece by piece.
 #[derive(Debug)]
@@ -94,30 +50,30 @@ pub(crate) enum Part {
 
 /// A call on its way. Dropping it cancels the call, hop by hop.
 pub(crate) struct Exchange {
-    mesh: Arc<Mesh>,
-    order: Order,
-    message_id: MessageId,
-    deadline: Instant,
-    route: Route,
-    tried: Vec<NodeId>,
-    attempt: u8,
+    pub(super) mesh: Arc<Mesh>,
+    pub(super) order: Order,
+    pub(super) message_id: MessageId,
+    pub(super) deadline: Instant,
+    pub(super) route: Route,
+    pub(super) tried: Vec<NodeId>,
+    pub(super) attempt: u8,
     /// Something of the answer has come, or items were sent: from here on it is not sent elsewhere by itself.
-    is_committed: bool,
-    is_over: bool,
+    pub(super) is_committed: bool,
+    pub(super) is_over: bool,
 }
 
-enum Route {
+pub(super) enum Route {
     Remote(Remote),
     /// The capability is provided by this node itself.
-    Local(Option<crate::mesh::dispatch::LocalCall>),
-    LocalItems(crate::mesh::dispatch::LocalItems),
+    Local(Option<LocalCall>),
+    LocalItems(LocalItems),
 }
 
-struct Remote {
-    stream: Arc<StreamHandle>,
-    peer: Arc<Peer>,
-    info: Arc<CapabilityInfo>,
-    started: Instant,
+pub(super) struct Remote {
+    pub(super) stream: Arc<StreamHandle>,
+    pub(super) peer: Arc<Peer>,
+    pub(super) info: Arc<CapabilityInfo>,
+    pub(super) started: Instant,
 }
 
 impl Mesh {
@@ -163,10 +119,6 @@ impl Mesh {
 }
 
 impl Exchange {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// The stream, for input items; `None` if the call is handled in this process.
     pub(crate) fn stream(&self) -> Option<Arc<StreamHandle>> {
         match &self.route {
@@ -329,21 +281,6 @@ impl Exchange {
         })
     }
 
-    fn failed(&mut self, body: &[u8]) -> Fault {
-        let mut fault = Fault::decode(body)
-            .unwrap_or_else(|error| Fault::new(ErrorCode::InvalidFrame, format!("the answer's {error}")));
-        if let Route::Remote(remote) = &self.route {
-            fault.node.get_or_insert_with(|| remote.peer.node.clone());
-        }
-        self.observe(MessageKind::Error, body.len(), Some(fault.code), Vec::new());
-        let is_providers_fault = matches!(
-            fault.code,
-            ErrorCode::Internal | ErrorCode::HandlerPanicked | ErrorCode::Overloaded | ErrorCode::Unavailable
-        );
-        self.conclude(!is_providers_fault);
-        fault
-    }
-
     /// Writes of slots that came with the answer.
     fn absorb(&self, writes: &[SlotValue]) -> Result<(), Fault> {
         match &self.order.session {
@@ -352,57 +289,7 @@ impl Exchange {
         }
     }
 
-    fn lost(&mut self, lost: &StreamLost) -> Verdict {
-        let Route::Remote(remote) = &self.route else { return Verdict::Part(Err(ended_already())) };
-        let (node, info) = (remote.peer.node.clone(), remote.info.clone());
-        let may_have_run = matches!(lost, StreamLost::LinkEnded { may_have_run: true, .. });
-        if *lost == StreamLost::NotTaken {
-            // A provider that is shut down as it should be has not failed.
-            remote.stream.conclude();
-            remote.peer.score.forget();
-            self.is_over = true;
-        } else {
-            self.conclude(false);
-        }
-        let is_repeatable = !may_have_run || info.facts.idempotent || info.facts.read_only;
-        if !self.is_committed && is_repeatable {
-            return Verdict::SendElsewhere;
-        }
-        let why = match lost {
-            StreamLost::NotTaken => "it takes no new calls".to_owned(),
-            StreamLost::LinkEnded { why, .. } => why.clone(),
-        };
-        let message = format!("the link to {node} ended before the answer: {why}");
-        let mut fault = Fault::new(ErrorCode::Unavailable, message);
-        fault.may_have_run = may_have_run;
-        fault.node = Some(node);
-        Verdict::Part(Err(fault))
-    }
-
-    /// Bookkeeping for a remote call that is over.
-    fn conclude(&mut self, is_good: bool) {
-        let Route::Remote(remote) = &self.route else { return };
-        remote.stream.conclude();
-        remote.peer.score.finish(is_good.then(|| remote.started.elapsed()));
-        self.is_over = true;
-    }
-
-    fn expire(&mut self) -> Fault {
-        let mut fault =
-            Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while no provider was found");
-        if let Route::Remote(remote) = &self.route {
-            remote.stream.cancel(ErrorCode::DeadlineExceeded);
-            remote.peer.score.finish(None);
-            fault.message = format!("the deadline struck while {} was at work", remote.peer.node);
-            fault.node = Some(remote.peer.node.clone());
-            fault.may_have_run = true;
-            self.is_over = true;
-            self.observe(MessageKind::Error, 0, Some(ErrorCode::DeadlineExceeded), Vec::new());
-        }
-        fault
-    }
-
-    async fn finish_local(&mut self, call: crate::mesh::dispatch::LocalCall) -> Result<Part, Fault> {
+    async fn finish_local(&mut self, call: LocalCall) -> Result<Part, Fault> {
         match call.answer.await? {
             (Answer::Value(body), writes) => {
                 self.absorb(&writes)?;
@@ -411,7 +298,7 @@ impl Exchange {
             (Answer::NeedsInput(body), _) => Ok(Part::NeedsInput(body)),
             (Answer::Stream(items), writes) => {
                 self.absorb(&writes)?;
-                let mut items = crate::mesh::dispatch::LocalItems::new(items);
+                let mut items = LocalItems::new(items);
                 let first = items.next().await;
                 self.route = Route::LocalItems(items);
                 first
@@ -419,7 +306,7 @@ impl Exchange {
         }
     }
 
-    fn observe(
+    pub(super) fn observe(
         &self,
         kind: MessageKind,
         bytes: usize,
@@ -427,7 +314,7 @@ impl Exchange {
         slots_written: Vec<hermes_peer_proto::wire::SlotName>,
     ) {
         let Route::Remote(remote) = &self.route else { return };
-        self.mesh.observe_answer(crate::mesh::AnswerSeen {
+        self.mesh.observe_answer(AnswerSeen {
             direction: Direction::Received,
             kind,
             peer: &remote.peer.node,
@@ -444,7 +331,7 @@ impl Exchange {
     }
 }
 
-enum Verdict {
+pub(super) enum Verdict {
     Part(Result<Part, Fault>),
     SendElsewhere,
 }
@@ -466,64 +353,6 @@ impl std::fmt::Debug for Exchange {
     }
 }
 
-fn ended_already() -> Fault {
+pub(super) fn ended_already() -> Fault {
     Fault::new(ErrorCode::Internal, "the call has ended already")
-}
-
-fn too_large(got: u64, limit: u64, node: &NodeId) -> Fault {
-    let message = format!("the request has {got} bytes, {node} takes {limit} (`limits.max_message` there)");
-    Fault::new(ErrorCode::TooLarge, message)
-}
-
-/// A message for the link.
-pub(crate) fn outgoing(envelope: &Envelope, body: &Body) -> Result<Outgoing, Fault> {
-    let head = encode_head(envelope, body.bytes.len())
-        .map_err(|error| Fault::new(ErrorCode::TooLarge, format!("the message cannot be sent: {error}")))?;
-    Ok(Outgoing { head, body: body.bytes.clone() })
-}
-
-/// Items that a caller sends after its request.
-#[derive(Debug)]
-pub(crate) struct ItemSink {
-    stream: Arc<StreamHandle>,
-}
-
-impl ItemSink {
-    pub(crate) fn new(stream: Arc<StreamHandle>) -> Self {
-        Self { stream }
-    }
-
-    /// Sends one item, waiting while the provider is behind.
-    pub(crate) async fn send(&self, body: Body) -> Result<(), Fault> {
-        let mut envelope = Envelope::default();
-        envelope.content_type = body.content_type.clone();
-        let message = outgoing(&envelope, &body)?;
-        self.stream.send(MessageType::Stream, message, false).await.map_err(|refused| match refused {
-            SendRefused::TooLarge { got, limit } => too_large(got, limit, self.stream.link().peer().node()),
-            _ => Fault::new(ErrorCode::Cancelled, "the stream has ended: the provider reads no more items"),
-        })
-    }
-
-    pub(crate) fn finish(&self) {
-        self.stream.finish();
-    }
-}
-
-/// Items of a peer's stream, as they come.
-pub(crate) fn items_of(stream: Arc<StreamHandle>) -> BoxStream<'static, Result<Body, Fault>> {
-    futures_util::stream::poll_fn(move |cx| match stream.poll_read(cx) {
-        Poll::Pending => Poll::Pending,
-        Poll::Ready(Ok(None)) => Poll::Ready(None),
-        Poll::Ready(Ok(Some(received))) => {
-            let item = Envelope::decode(&received.message.envelope)
-                .map(|envelope| Body { bytes: received.message.body, content_type: envelope.content_type })
-                .map_err(|error| Fault::new(ErrorCode::InvalidFrame, format!("an input item's {error}")));
-            Poll::Ready(Some(item))
-        }
-        Poll::Ready(Err(_)) => {
-            let fault = Fault::new(ErrorCode::Unavailable, "the link ended before the end of the input");
-            Poll::Ready(Some(Err(fault)))
-        }
-    })
-    .boxed()
 }

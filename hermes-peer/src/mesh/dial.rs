@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
@@ -13,16 +15,17 @@ use crate::discovery::SourceKind;
 use crate::link;
 use crate::link::Backoff;
 use crate::link::EstablishError;
-use crate::mesh::Mesh;
 use crate::mesh::peers::Peer;
+use crate::mesh::state::Mesh;
 use crate::observe::PeerState;
+use crate::transport::ByteStream;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::tcp;
 use crate::transport::tcp::DialError;
 use crate::transport::tls::error::TlsError;
 
 /// A link that held for this long was healthy: the next loss is a first one again.
-const HEALTHY: std::time::Duration = std::time::Duration::from_secs(30);
+const HEALTHY: Duration = Duration::from_secs(30);
 /// Peers that are dialled without being needed. Beyond it a peer is dialled at the first call.
 const MAX_EAGER: usize = 64;
 
@@ -31,6 +34,8 @@ const MAX_EAGER: usize = 64;
 pub(crate) enum ReachError {
     #[error(transparent)]
     Dial(#[from] DialError),
+    #[error(transparent)]
+    Memory(#[from] std::io::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
@@ -43,7 +48,7 @@ impl ReachError {
     /// Another try soon may end otherwise; if not, somebody has to change something first.
     fn is_worth_retrying(&self) -> bool {
         match self {
-            Self::Dial(_) | Self::TimedOut(_) => true,
+            Self::Dial(_) | Self::Memory(_) | Self::TimedOut(_) => true,
             Self::Tls(error) => error.is_worth_retrying(),
             Self::Establish(EstablishError::Handshake(error)) => error.is_worth_retrying(),
             Self::Establish(_) => true,
@@ -158,12 +163,19 @@ impl Mesh {
         }
     }
 
+    async fn open(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Box<dyn ByteStream>, ReachError> {
+        match &self.settings.memory {
+            Some(network) => Ok(network.dial(self.node.as_str(), endpoint.host()).await?),
+            None => Ok(Box::new(tcp::dial(endpoint, &self.settings.transport, deadline).await?)),
+        }
+    }
+
     /// One attempt at one address, within the time for a handshake.
     async fn reach(self: &Arc<Self>, peer: &Arc<Peer>, endpoint: &Endpoint) -> Result<(), ReachError> {
         let deadline = Instant::now() + self.settings.handshake_timeout;
         let attempt = async {
-            let stream = tcp::dial(endpoint, &self.settings.transport, deadline).await?;
-            let connection = self.tls.connect(Box::new(stream)).await?;
+            let stream = self.open(endpoint, deadline).await?;
+            let connection = self.tls.connect(stream).await?;
             let ticket = peer.link.load_full().filter(|link| !link.is_ended()).map(|link| {
                 let (received, secret) = link.resume_state();
                 ResumeTicket { link: link.id(), received, secret }
@@ -178,5 +190,31 @@ impl Mesh {
         tokio::time::timeout_at(deadline, attempt)
             .await
             .unwrap_or(Err(ReachError::TimedOut(self.settings.handshake_timeout.as_secs())))
+    }
+
+    /// Dials every known peer once.
+    pub(crate) async fn settle_peers(&self, patience: Duration) {
+        self.look_around();
+        let deadline = Instant::now() + patience;
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let is_open = |peer: &Arc<Peer>| {
+                let facts = peer.state.lock();
+                let is_known = facts.is_known;
+                let has_failed = facts.failures > 0;
+                drop(facts);
+                !(has_failed || (peer.is_linked() && is_known))
+            };
+            let open: Vec<_> = self.peers.all().into_iter().filter(is_open).collect();
+            if open.is_empty() {
+                return;
+            }
+            open.iter().filter(|peer| !peer.is_linked()).for_each(|peer| peer.want());
+            if tokio::time::timeout_at(deadline, news).await.is_err() {
+                return;
+            }
+        }
     }
 }

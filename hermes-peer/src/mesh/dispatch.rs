@@ -2,13 +2,11 @@
 //! handler → answer. Each step is a call into the file that owns it.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -16,20 +14,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use hermes_peer_proto::protocol::Received;
-use hermes_peer_proto::protocol::SendRefused;
 use hermes_peer_proto::security;
 use hermes_peer_proto::security::Action;
 use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::CapabilityName;
-use hermes_peer_proto::wire::ContentType;
 use hermes_peer_proto::wire::Envelope;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
-use hermes_peer_proto::wire::Hop;
 use hermes_peer_proto::wire::MessageId;
-use hermes_peer_proto::wire::MessageType;
-use hermes_peer_proto::wire::Outcome;
-use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::SlotValue;
 use hermes_peer_proto::wire::StreamId;
 use hermes_peer_proto::wire::Target;
@@ -37,12 +29,10 @@ use hermes_peer_proto::wire::Trace;
 
 use crate::link::LinkHandle;
 use crate::link::StreamHandle;
-use crate::mesh::Mesh;
 use crate::mesh::admission::Admission;
-use crate::mesh::call::Order;
-use crate::mesh::call::Part;
-use crate::mesh::call::items_of;
-use crate::mesh::call::outgoing;
+use crate::mesh::check::check_input;
+use crate::mesh::check::check_items;
+use crate::mesh::check::check_output;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::CURRENT;
@@ -50,17 +40,13 @@ use crate::mesh::handler::Caller;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
 use crate::mesh::handler::Scope;
-use crate::mesh::participation::SessionUse;
+use crate::mesh::message::items_of;
+use crate::mesh::seen::Seen;
 use crate::mesh::slot::SlotView;
-use crate::observe::Direction;
+use crate::mesh::state::Mesh;
 use crate::observe::MessageKind;
-use crate::observe::MessageSeen;
-use crate::observe::What;
 use crate::schema::Compiled;
-use crate::schema::Violation;
 use crate::schema::nearest;
-use crate::schema::parse;
-use crate::schema::spell_integers_plainly;
 
 /// A handler and all that stands before it.
 pub(crate) struct Registered {
@@ -75,37 +61,15 @@ pub(crate) struct Registered {
 /// What a handler gave and the slots that it wrote.
 pub(crate) type Outcomes = (Answer, Vec<SlotValue>);
 
-/// A call that this node makes to itself.
-pub(crate) struct LocalCall {
-    pub(crate) answer: Pin<Box<dyn Future<Output = Result<Outcomes, Fault>> + Send>>,
-}
-
-/// Items of a call that this node makes to itself.
-pub(crate) struct LocalItems(BoxStream<'static, Result<Body, Fault>>);
-
-impl LocalItems {
-    pub(crate) fn new(items: BoxStream<'static, Result<Body, Fault>>) -> Self {
-        Self(items)
-    }
-
-    pub(crate) async fn next(&mut self) -> Result<Part, Fault> {
-        match self.0.next().await {
-            Some(item) => item.map(Part::Item),
-            // As over a link: the end of a stream is no item.
-            None => Ok(Part::End(Body::raw(bytes::Bytes::new()))),
-        }
-    }
-}
-
 /// Who asks for what: a call before anything about it is checked.
-struct Request {
-    caller: Caller,
-    envelope: Envelope,
-    body: Body,
-    message_id: MessageId,
-    deadline: Instant,
-    items: Option<BoxStream<'static, Result<Body, Fault>>>,
-    cancelled: CancellationToken,
+pub(crate) struct Request {
+    pub(crate) caller: Caller,
+    pub(crate) envelope: Envelope,
+    pub(crate) body: Body,
+    pub(crate) message_id: MessageId,
+    pub(crate) deadline: Instant,
+    pub(crate) items: Option<BoxStream<'static, Result<Body, Fault>>>,
+    pub(crate) cancelled: CancellationToken,
 }
 
 impl Mesh {
@@ -150,7 +114,13 @@ impl Mesh {
         let watched = cancelled.clone();
         let mut run = Box::pin(self.clone().run(request));
         let outcome = match futures_util::poll!(run.as_mut()) {
-            Poll::Ready(outcome) => outcome,
+            Poll::Ready(outcome) => {
+                // Items go on long after the handler that gave them.
+                if let Ok((Answer::Stream(_), _)) = &outcome {
+                    stream.watch_cancel(move |_| watched.cancel());
+                }
+                outcome
+            }
             Poll::Pending => {
                 stream.watch_cancel(move |_| watched.cancel());
                 run.await
@@ -167,71 +137,8 @@ impl Mesh {
         }
     }
 
-    /// A call from this node to itself takes the same steps, without a link.
-    pub(crate) fn call_here(
-        self: &Arc<Self>,
-        order: &Order,
-        message_id: MessageId,
-        deadline: Instant,
-        attempt: u8,
-    ) -> Result<LocalCall, Fault> {
-        let mut envelope = Envelope::default();
-        envelope.capability = Some(order.capability.clone());
-        envelope.message_id = Some(message_id);
-        envelope.idempotency_key.clone_from(&order.key);
-        envelope.attempt = attempt;
-        envelope.budget = order.budget;
-        envelope.on_behalf_of.clone_from(&order.on_behalf_of);
-        if let Some(parent) = order.parent.as_deref() {
-            envelope.correlation_id = Some(parent.correlation_id);
-            envelope.path.clone_from(&parent.path);
-            envelope.path.push(Hop { node: self.node.clone(), capability: parent.capability.clone() });
-            envelope.hops = parent.hops.saturating_add(1);
-            envelope.trace = Some(parent.trace.clone());
-        }
-        if let Some(session) = &order.session
-            && let Some(registered) = self.handlers.load().get(&order.capability)
-        {
-            envelope.session = Some(session.id());
-            let info = &registered.info;
-            envelope.slots = session.read(info.reads.iter().chain(&info.writes))?;
-        }
-        let caller = Caller {
-            agent: self.agent.clone(),
-            node: self.node.clone(),
-            is_same_user: self.settings.is_same_user,
-        };
-        let cancelled = CancellationToken::new();
-        let request = Request {
-            caller,
-            envelope,
-            body: order.body.clone(),
-            message_id,
-            deadline,
-            items: None,
-            cancelled: cancelled.clone(),
-        };
-        let run = self.clone().run(request);
-        let guard = cancelled.drop_guard();
-        Ok(LocalCall {
-            answer: Box::pin(async move {
-                let outcome = run.await;
-                Ok(match outcome? {
-                    // Its caller still reads: the call is given up with the stream, not before.
-                    (Answer::Stream(items), writes) => {
-                        let guarded = items.inspect(move |_| {
-                            let _held = &guard;
-                        });
-                        (Answer::Stream(guarded.boxed()), writes)
-                    }
-                    whole => whole,
-                })
-            }),
-        })
-    }
-
     /// All steps between a request and its answer.
-    async fn run(self: Arc<Self>, request: Request) -> Result<Outcomes, Fault> {
+    pub(crate) async fn run(self: Arc<Self>, request: Request) -> Result<Outcomes, Fault> {
         let registered = self.find_handler(&request.envelope)?;
         self.check_way(&request, &registered.info)?;
         self.check_policy(&request.caller, &registered.info)?;
@@ -319,7 +226,7 @@ impl Mesh {
     ) -> Result<Outcomes, Fault> {
         let entering = registered.admission.enter().map_err(|overloaded| {
             let mut fault = Fault::new(
-                ErrorCode::Overloaded,
+                overloaded.code(),
                 format!(
                     "`{}` on {} has as much running and waiting as it takes",
                     registered.info.name, self.node
@@ -391,78 +298,6 @@ impl Mesh {
         let message = format!("the handler of `{name}` on {} panicked; incident {incident}", self.node);
         Fault::new(ErrorCode::HandlerPanicked, message)
     }
-
-    async fn send_answer(
-        &self,
-        stream: &Arc<StreamHandle>,
-        seen: &Seen,
-        answer: Answer,
-        writes: Vec<SlotValue>,
-        cancelled: &CancellationToken,
-    ) {
-        let (body, outcome) = match answer {
-            Answer::Value(body) => (body, Outcome::Value),
-            Answer::NeedsInput(body) => (body, Outcome::NeedsInput),
-            Answer::Stream(items) => {
-                let sending = self.send_items(stream, seen, items);
-                let sent = tokio::select! {
-                    sent = sending => sent,
-                    () = cancelled.cancelled() => return stream.conclude(),
-                };
-                match sent {
-                    Ok(()) => (
-                        Body { bytes: bytes::Bytes::new(), content_type: ContentType::Bytes },
-                        Outcome::Value,
-                    ),
-                    Err(fault) => {
-                        seen.answer(self, MessageKind::Error, 0, Some(fault.code), &[]);
-                        return self.send_fault(stream, &fault);
-                    }
-                }
-            }
-        };
-        let mut envelope = Envelope::default();
-        envelope.content_type = body.content_type.clone();
-        envelope.outcome = outcome;
-        envelope.slots = writes;
-        seen.answer(self, MessageKind::Response, body.bytes.len(), None, &envelope.slots);
-        let sent = outgoing(&envelope, &body).and_then(|message| {
-            stream.try_send(MessageType::Response, message, true).map_err(|refused| refused_answer(&refused))
-        });
-        match sent {
-            Ok(()) => stream.conclude(),
-            Err(fault) => self.send_fault(stream, &fault),
-        }
-    }
-
-    async fn send_items(
-        &self,
-        stream: &StreamHandle,
-        seen: &Seen,
-        mut items: BoxStream<'static, Result<Body, Fault>>,
-    ) -> Result<(), Fault> {
-        while let Some(item) = items.next().await {
-            let body = item?;
-            let mut envelope = Envelope::default();
-            envelope.content_type = body.content_type.clone();
-            let message = outgoing(&envelope, &body)?;
-            stream
-                .send(MessageType::Stream, message, false)
-                .await
-                .map_err(|refused| refused_answer(&refused))?;
-            seen.answer(self, MessageKind::Item, body.bytes.len(), None, &[]);
-        }
-        Ok(())
-    }
-
-    fn send_fault(&self, stream: &StreamHandle, fault: &Fault) {
-        let body = Body { bytes: fault.encode(), content_type: ContentType::Postcard };
-        if let Ok(message) = outgoing(&Envelope::default(), &body) {
-            // A stream that has ended needs no error: its caller has one already.
-            let _ended = stream.try_send(MessageType::Error, message, true);
-        }
-        stream.conclude();
-    }
 }
 
 /// Longest time that a call may ask for: a year, which every clock can add.
@@ -472,187 +307,4 @@ fn root_trace(message_id: MessageId) -> Trace {
     let mut parent_id = [0; 8];
     parent_id.copy_from_slice(&message_id.as_bytes()[8..]);
     Trace { trace_id: *message_id.as_bytes(), parent_id, flags: 1, state: String::new() }
-}
-
-fn refused_answer(refused: &SendRefused) -> Fault {
-    match refused {
-        SendRefused::TooLarge { got, limit } => Fault::new(
-            ErrorCode::TooLarge,
-            format!("the answer has {got} bytes, the caller takes {limit} (`limits.max_message` there)"),
-        ),
-        _ => Fault::new(ErrorCode::Cancelled, "the caller has gone"),
-    }
-}
-
-/// The input as JSON, if it is, and checked.
-fn check_input(body: &Body, registered: &Registered) -> Result<Option<Value>, Fault> {
-    let what = format!("the input of `{}`", registered.info.name);
-    check_json(body, registered.input.as_ref(), &what, ErrorCode::InvalidInput)
-}
-
-fn check_items(
-    items: BoxStream<'static, Result<Body, Fault>>,
-    registered: Arc<Registered>,
-) -> BoxStream<'static, Result<Body, Fault>> {
-    items
-        .map(move |item| {
-            let body = item?;
-            let what = format!("an input item of `{}`", registered.info.name);
-            check_json(&body, registered.item.as_ref(), &what, ErrorCode::InvalidInput)?;
-            Ok(body)
-        })
-        .boxed()
-}
-
-/// The handler's answer, checked; of a stream each item as it comes, until the deadline.
-fn check_output(answer: Answer, registered: &Arc<Registered>, deadline: Instant) -> Result<Answer, Fault> {
-    let what = format!("the result of `{}`", registered.info.name);
-    Ok(match answer {
-        Answer::Value(body) => {
-            check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-            Answer::Value(body)
-        }
-        Answer::NeedsInput(body) => Answer::NeedsInput(body),
-        Answer::Stream(items) => {
-            let registered = registered.clone();
-            let checked = items.map(move |item| {
-                let body = item?;
-                check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-                Ok(body)
-            });
-            let over = futures_util::stream::once(async move {
-                tokio::time::sleep_until(deadline).await;
-                Err(Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while items still came"))
-            });
-            Answer::Stream(until_deadline(checked.boxed(), over.boxed()))
-        }
-    })
-}
-
-/// The items, cut off by `over` when that comes first.
-fn until_deadline(
-    mut items: BoxStream<'static, Result<Body, Fault>>,
-    mut over: BoxStream<'static, Result<Body, Fault>>,
-) -> BoxStream<'static, Result<Body, Fault>> {
-    let mut is_over = false;
-    futures_util::stream::poll_fn(move |cx| {
-        if is_over {
-            return Poll::Ready(None);
-        }
-        if let Poll::Ready(item) = items.poll_next_unpin(cx) {
-            return Poll::Ready(item);
-        }
-        let late = std::task::ready!(over.poll_next_unpin(cx));
-        is_over = true;
-        Poll::Ready(late)
-    })
-    .boxed()
-}
-
-fn check_json(
-    body: &Body,
-    schema: Option<&Compiled>,
-    what: &str,
-    code: ErrorCode,
-) -> Result<Option<Value>, Fault> {
-    if body.content_type != ContentType::Json {
-        if schema.is_none() {
-            return Ok(None);
-        }
-        let message = format!("{what} has to be JSON, as its schema is for that, and is {:?}", body.content_type);
-        return Err(Fault::new(code, message));
-    }
-    let mut value =
-        parse(&body.bytes).map_err(|refused| Fault::new(code, format!("{what} is no JSON: {refused}")))?;
-    if let Some(schema) = schema {
-        schema.check(&value).map_err(|violations| violated(&violations, what, code))?;
-        spell_integers_plainly(&mut value);
-    }
-    Ok(Some(value))
-}
-
-fn violated(violations: &[Violation], what: &str, code: ErrorCode) -> Fault {
-    let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
-    let mut fault = Fault::new(code, format!("{what} does not fit its schema: {}", all.join("; ")));
-    fault.details = serde_json::to_string(violations).unwrap_or_default();
-    fault
-}
-
-/// What observers are told of one served call.
-struct Seen {
-    peer: hermes_peer_proto::wire::NodeId,
-    agent: hermes_peer_proto::wire::AgentUri,
-    capability: Option<CapabilityName>,
-    message_id: MessageId,
-    trace_id: MessageId,
-    session: Option<hermes_peer_proto::wire::SessionId>,
-    started: Instant,
-}
-
-impl Seen {
-    fn new(stream: &StreamHandle, envelope: &Envelope, started: Instant) -> Self {
-        let message_id = envelope.message_id.unwrap_or_default();
-        Self {
-            peer: stream.link().peer().node().clone(),
-            agent: stream.link().peer().agent().clone(),
-            capability: envelope.capability.clone(),
-            message_id,
-            trace_id: envelope.correlation_id.unwrap_or(message_id),
-            session: envelope.session,
-            started,
-        }
-    }
-
-    fn request(&self, mesh: &Mesh, envelope: &Envelope, bytes: usize) {
-        let slots_read = envelope.slots.iter().map(|slot| slot.name.clone()).collect();
-        let mut message = self.message(Direction::Received, MessageKind::Request, bytes, None);
-        message.slots_read = slots_read;
-        mesh.observer.record(What::Message(message));
-    }
-
-    fn answer(
-        &self,
-        mesh: &Mesh,
-        kind: MessageKind,
-        bytes: usize,
-        code: Option<ErrorCode>,
-        writes: &[SlotValue],
-    ) {
-        let mut message = self.message(Direction::Sent, kind, bytes, code);
-        message.took = Some(self.started.elapsed());
-        message.slots_written = writes.iter().map(|slot| slot.name.clone()).collect();
-        mesh.observer.record(What::Message(message));
-    }
-
-    fn message(
-        &self,
-        direction: Direction,
-        kind: MessageKind,
-        bytes: usize,
-        code: Option<ErrorCode>,
-    ) -> MessageSeen {
-        MessageSeen {
-            direction,
-            message: kind,
-            peer: self.peer.clone(),
-            agent: self.agent.clone(),
-            capability: self.capability.clone(),
-            topic: None,
-            message_id: Some(self.message_id),
-            trace_id: Some(self.trace_id),
-            session: self.session,
-            bytes,
-            took: None,
-            code,
-            slots_read: Vec::new(),
-            slots_written: Vec::new(),
-        }
-    }
-}
-
-impl SessionUse {
-    /// The session that calls made in a handler belong to.
-    pub(crate) fn of_scope(scope: &Arc<Scope>) -> Option<Self> {
-        scope.session.map(|id| Self::Participant(id, scope.clone()))
-    }
 }

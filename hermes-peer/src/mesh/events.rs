@@ -20,10 +20,10 @@ use hermes_peer_proto::security;
 use hermes_peer_proto::security::Action;
 
 use crate::link::LinkHandle;
-use crate::mesh::Mesh;
-use crate::mesh::call::outgoing;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Scope;
+use crate::mesh::message::outgoing;
+use crate::mesh::state::Mesh;
 use crate::mesh::subscription::Event;
 use crate::mesh::subscription::Share;
 use crate::mesh::subscription::next_hops;
@@ -66,7 +66,7 @@ impl Mesh {
             Fault::new(error.code(), error.to_string())
         })?;
         self.subscriptions.admit(&topic, now).map_err(|limited| {
-            let mut fault = Fault::new(ErrorCode::RateLimited, limited.to_string());
+            let mut fault = Fault::new(limited.code(), limited.to_string());
             fault.retry_after_ms = u64::try_from(limited.retry_after.as_millis()).ok();
             fault
         })?;

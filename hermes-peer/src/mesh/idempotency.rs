@@ -24,8 +24,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use self::settings::IdempotencyCounters;
-pub use self::settings::IdempotencySettings;
-pub use self::settings::KeyRefused;
+pub(crate) use self::settings::IdempotencySettings;
+pub(crate) use self::settings::KeyRefused;
 pub(crate) use self::table::CallKey;
 pub(crate) use self::table::First;
 pub(crate) use self::table::StoredReply;
@@ -83,11 +83,6 @@ impl Idempotency {
         let key = table.start(key, body, idempotent);
         drop(table);
         Ok(Begin::Run(Run { table: self.clone(), key: Some(key) }))
-    }
-
-    /// Forgets an answered key, because its caller has the answer and will not ask again. A running one stays.
-    pub(crate) fn forget(&self, key: &CallKey) {
-        self.table.lock().forget(key);
     }
 
     /// What happened so far.

@@ -14,7 +14,6 @@ use hermes_peer_proto::wire::Fault;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Payload;
 
-use crate::mesh::Mesh;
 use crate::mesh::dispatch::Outcomes;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
@@ -23,6 +22,7 @@ use crate::mesh::idempotency::CallKey;
 use crate::mesh::idempotency::First;
 use crate::mesh::idempotency::KeyRefused;
 use crate::mesh::idempotency::StoredReply;
+use crate::mesh::state::Mesh;
 
 impl Mesh {
     /// Runs a call unless its key came before; then the first answer is given again.

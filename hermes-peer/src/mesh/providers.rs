@@ -16,15 +16,15 @@ use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::Target;
 
 use crate::link::LinkHandle;
-use crate::mesh::Mesh;
 use crate::mesh::admission::Admission;
 use crate::mesh::admission::HandlerLimits;
-use crate::mesh::call::Order;
 use crate::mesh::dispatch::Registered;
 use crate::mesh::handler::Handler;
+use crate::mesh::order::Order;
 use crate::mesh::peers::Peer;
 use crate::mesh::route;
 use crate::mesh::route::Provider;
+use crate::mesh::state::Mesh;
 use crate::schema::Compiled;
 use crate::schema::SchemaRefused;
 
@@ -214,8 +214,11 @@ impl Mesh {
                 self.look_around();
                 continue;
             }
-            let may_come = self.want_providers(order, tried);
-            if !may_come || Instant::now() >= give_up {
+            if !self.want_providers(order, tried) {
+                // The last of them may have come since the first look.
+                return self.choose(order, tried).map(Some).ok_or_else(|| self.nobody(order, tried));
+            }
+            if Instant::now() >= give_up {
                 return Err(self.nobody(order, tried));
             }
             if tokio::time::timeout_at(give_up, news).await.is_err() {

@@ -22,7 +22,7 @@ use crate::mesh::slot::travelling;
 /// Limits of the sessions that a node opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SessionSettings {
+pub(crate) struct SessionSettings {
     /// How long a session lives without a request. 5 minutes by default: longer than a person thinks between two turns.
     pub idle_timeout: Duration,
     /// Sessions open at once. 10,000 by default; past it a new one is `OVERLOADED`.
@@ -49,14 +49,14 @@ impl Default for SessionSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("session {session} has ended or was never opened here: open a new one")]
 #[non_exhaustive]
-pub struct SessionGone {
+pub(crate) struct SessionGone {
     /// The id that was given.
     pub session: SessionId,
 }
 
 impl SessionGone {
     /// The code that the other side sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::SessionExpired
     }
 }
@@ -70,7 +70,7 @@ impl From<SessionGone> for SlotRefused {
 /// Why a session was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenRefused {
+pub(crate) enum OpenRefused {
     /// There are too many.
     #[error(
         "{limit} sessions are open, and no more are allowed: close some, or raise `session.max_sessions`"
@@ -89,7 +89,7 @@ pub enum OpenRefused {
 
 impl OpenRefused {
     /// The code that the caller sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Overloaded { .. } => ErrorCode::Overloaded,
             Self::Taken { .. } => ErrorCode::InvalidInput,

@@ -18,7 +18,7 @@ use serde_json::Value;
 /// Why a slot was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SlotRefused {
+pub(crate) enum SlotRefused {
     /// The slot has changed since the version that the write was based on.
     #[error(
         "slot `{slot}` is at version {current}, the write was based on {based_on}: read it again and repeat the write"
@@ -94,7 +94,7 @@ impl SlotRefused {
     }
 
     /// The code that the other side sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Conflict { .. } => ErrorCode::SlotConflict,
             Self::NotDeclared { .. } => ErrorCode::PermissionDenied,

@@ -33,10 +33,9 @@ use tokio::time::Instant;
 pub(crate) use self::queue::Delivery;
 pub(crate) use self::queue::Event;
 pub(crate) use self::queue::EventQueue;
-pub use self::rate::RateLimited;
-pub use self::settings::EventSettings;
-pub use self::settings::SubscribeRefused;
-pub use self::settings::TooManyHops;
+pub(crate) use self::rate::RateLimited;
+pub(crate) use self::settings::EventSettings;
+pub(crate) use self::settings::SubscribeRefused;
 pub(crate) use self::settings::next_hops;
 
 use self::rate::Rates;
@@ -259,6 +258,11 @@ impl Subscriptions {
         };
         let table = self.table.lock();
         table.peers.get(peer).into_iter().flatten().filter(is_meant).cloned().collect()
+    }
+
+    /// Events that subscribers here have lost, all together.
+    pub(crate) fn lost(&self) -> u64 {
+        self.table.lock().local.values().map(|local| local.queue.lost()).sum()
     }
 
     /// Whether an event is seen for the first time. Keys belong to the agent that publishes; they are remembered for

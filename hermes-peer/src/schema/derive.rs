@@ -57,6 +57,7 @@ mod tests {
     /// What is asked.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema and its decoding matter")]
     struct Question {
         /// The words to look for.
         query: String,

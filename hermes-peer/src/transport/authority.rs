@@ -147,6 +147,7 @@ impl Authority {
     }
 
     /// The authority's certificate itself.
+    #[cfg(test)]
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }

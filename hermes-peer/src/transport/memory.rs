@@ -32,6 +32,7 @@ const BACKLOG: usize = 64;
 type Dialled = (Box<dyn ByteStream>, String);
 
 /// Two ends of a pipe.
+#[cfg(test)]
 pub(crate) fn pair() -> (Box<dyn ByteStream>, Box<dyn ByteStream>) {
     let (one, other) = tokio::io::duplex(PIPE);
     (Box::new(one), Box::new(other))

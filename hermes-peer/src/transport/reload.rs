@@ -157,6 +157,7 @@ impl TlsContext {
     /// # Errors
     ///
     /// If they do not fit together.
+    #[cfg(test)]
     pub(crate) fn from_identity(identity: TlsIdentity) -> Result<Self, TlsError> {
         Ok(Self::new(TlsSnapshot::mutual(identity)?, None))
     }

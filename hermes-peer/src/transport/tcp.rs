@@ -26,7 +26,7 @@ const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(5);
 /// Options of TCP connections.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct TransportSettings {
+pub(crate) struct TransportSettings {
     /// Bytes that the kernel keeps unsent, 16 KiB by default: what is there cannot be overtaken by something more
     /// urgent. Linux only.
     pub unsent_low_water: u32,
@@ -210,7 +210,7 @@ fn listen(address: SocketAddr, settings: &TransportSettings) -> io::Result<TcpLi
 /// Why nobody was reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DialError {
+pub(crate) enum DialError {
     /// The host's name has no address.
     #[error("`{}` cannot be resolved: {why}", endpoint.host())]
     Unresolved {
@@ -237,7 +237,7 @@ pub enum DialError {
 
 /// The addresses of a dial that failed, each with the reason.
 #[derive(Debug, Default)]
-pub struct Tried(Vec<(SocketAddr, io::Error)>);
+pub(crate) struct Tried(Vec<(SocketAddr, io::Error)>);
 
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,18 +2,18 @@
 
 use rustls_pki_types::CertificateDer;
 
-use super::Authenticated;
-use super::FIRST_WITH_RESUME;
-use super::Local;
-use super::certificate_prover;
-use super::check_announced;
-use super::check_fields;
-use super::payload_of;
-use super::take_with_proof;
-use super::with_proof;
+use super::parts::Authenticated;
+use super::parts::FIRST_WITH_RESUME;
+use super::parts::Local;
+use super::parts::certificate_prover;
+use super::parts::check_announced;
+use super::parts::check_fields;
+use super::parts::payload_of;
+use super::parts::take_with_proof;
+use super::parts::with_proof;
 use crate::protocol::error::HandshakeError;
-use crate::protocol::error::PeerMisbehaved;
 use crate::protocol::error::Refused;
+use crate::protocol::misbehaviour::PeerMisbehaved;
 use crate::security::ChannelBinding;
 use crate::security::Credentials;
 use crate::security::Identity;

@@ -1,26 +1,55 @@
 mod identity;
 mod resume;
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use proptest::prelude::*;
 use rcgen::CertificateParams;
 use rcgen::KeyPair;
 use rcgen::SanType;
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 
+use super::parts::take_with_proof;
+use super::parts::with_proof;
 use super::*;
+use crate::protocol::error::HandshakeError;
+use crate::protocol::error::Incompatible;
+use crate::protocol::error::Refused;
 use crate::protocol::limits::DEFAULT_ANNOUNCED;
+use crate::protocol::misbehaviour::PeerMisbehaved;
+use crate::protocol::version::VersionRange;
+use crate::security::CertificateKey;
 use crate::security::ChannelBinding;
+use crate::security::Credentials;
 use crate::security::Label;
+use crate::security::LinkSecret;
+use crate::security::Prover;
 use crate::security::Token;
 use crate::security::TokenSet;
 use crate::security::Transcript;
+use crate::wire::AgentUri;
 use crate::wire::AuthKind;
+use crate::wire::Epoch;
 use crate::wire::ErrorCode;
 use crate::wire::Established;
+use crate::wire::Fault;
+use crate::wire::Field;
+use crate::wire::Frame;
+use crate::wire::LinkId;
 use crate::wire::MAX_SEGMENT;
+use crate::wire::MessageType;
+use crate::wire::Payload;
+use crate::wire::Resumed;
+use crate::wire::SECRET_LEN;
+use crate::wire::Side;
+use crate::wire::StreamId;
 use crate::wire::Syn;
 use crate::wire::SynAck;
+use crate::wire::TokenId;
+use crate::wire::WireError;
 
 const TOKEN: &str = "abc:def=ghi/+jkl-mno";
 const OTHER_TOKEN: &str = "zyx:wvu=tsr/+qpo-nml";

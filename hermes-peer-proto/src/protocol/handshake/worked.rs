@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::Acceptor;
 use super::Expected;
-use super::HANDSHAKE_VERSION;
 use super::Initiator;
-use super::Local;
 use super::ResumeTicket;
 use super::Resumption;
-use super::take_with_proof;
+use super::parts::HANDSHAKE_VERSION;
+use super::parts::Local;
+use super::parts::take_with_proof;
 use crate::protocol::limits::DEFAULT_ANNOUNCED;
 use crate::protocol::version::VersionRange;
 use crate::security::ChannelBinding;

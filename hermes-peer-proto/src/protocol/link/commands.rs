@@ -1,11 +1,9 @@
 //! What the application asks of a link.
 
-use std::time::Instant;
-
-use super::Link;
-use super::Outgoing;
-use super::ROLL_OVER;
 use super::inbound::Received;
+use super::machine::Link;
+use super::machine::Outgoing;
+use super::machine::ROLL_OVER;
 use super::outbound::DEFAULT_PRIORITY;
 use super::stream::Phase;
 use super::stream::Stream;
@@ -367,64 +365,6 @@ impl Link {
         }
     }
 
-    /// Gives back to the windows what a stream no longer holds.
-    pub(super) fn free(&mut self, stream: StreamId) {
-        let window = u64::from(self.settings.announced.stream_window);
-        let Some(entry) = self.streams.get_mut(&stream) else {
-            return;
-        };
-        let released = entry.inbound.release();
-        let (is_due, gained) = entry.inbound.free(window);
-        if is_due && !self.windows_due.contains(&stream) {
-            self.windows_due.push(stream);
-        }
-        self.free_link(gained);
-        self.release_assembly(released);
-    }
-
-    pub(super) fn free_events(&mut self) {
-        let window = u64::from(self.settings.announced.event_window);
-        let (is_due, _) = self.events_in.free(window);
-        self.is_link_window_due |= is_due;
-    }
-
-    pub(super) fn free_link(&mut self, bytes: u64) {
-        self.link_freed += bytes;
-        self.is_link_window_due |= bytes > 0 && self.link_grant.free(self.link_freed, self.link_received);
-    }
-
-    /// Memory for a message longer than a window: set aside whole before the window opens for it, so that messages that
-    /// have begun can always be completed and never wait for each other.
-    pub(super) fn reserve_assembly(&mut self, stream: StreamId) {
-        let window = u64::from(self.settings.announced.stream_window);
-        let budget = self.settings.assembly_bytes;
-        let Some(entry) = self.streams.get_mut(&stream) else {
-            return;
-        };
-        let Some(bytes) = entry.inbound.wants_reservation(window) else {
-            return;
-        };
-        if self.assembling > 0 && self.assembling + bytes > budget {
-            if !self.assembly_queue.contains(&stream) {
-                self.assembly_queue.push_back(stream);
-            }
-            return;
-        }
-        self.assembling += bytes;
-        entry.inbound.reserve(bytes);
-        self.free(stream);
-    }
-
-    pub(super) fn release_assembly(&mut self, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        self.assembling -= bytes;
-        for stream in std::mem::take(&mut self.assembly_queue) {
-            self.reserve_assembly(stream);
-        }
-    }
-
     /// Forgets a stream when both halves are over and nothing waits to be read.
     pub(super) fn forget_if_over(&mut self, stream: StreamId) {
         let is_own = stream.opener() == Some(self.side);
@@ -460,11 +400,5 @@ impl Link {
     /// Starts the numbers of our streams elsewhere: the end of the range is far otherwise.
     pub fn skip_to_stream(&mut self, next: u32) {
         self.next_stream = next;
-    }
-
-    pub(super) fn renew_window(&mut self, now: Instant, stream: StreamId) -> Option<u64> {
-        let round_trip = self.round_trip();
-        let entry = self.streams.get_mut(&stream)?;
-        Some(entry.inbound.grant().renew(now, round_trip))
     }
 }

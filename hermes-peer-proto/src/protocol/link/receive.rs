@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::Link;
 use super::inbound::PushError;
+use super::machine::Link;
 use super::stream::Phase;
 use super::stream::Stream;
 use crate::protocol::Notice;
@@ -13,6 +13,7 @@ use crate::protocol::limits::MAX_SUBSCRIPTIONS;
 use crate::wire::Ack;
 use crate::wire::Advertise;
 use crate::wire::Cancel;
+use crate::wire::ErrorCode;
 use crate::wire::Fault;
 use crate::wire::Flags;
 use crate::wire::Frame;
@@ -87,8 +88,9 @@ impl Link {
     }
 
     fn open_for_peer(&mut self, stream: StreamId) -> Result<(), PeerMisbehaved> {
-        let starts_over =
-            self.peer_may_roll && self.peer_last >= super::ROLL_OVER && stream.0 < super::ROLL_OVER;
+        let starts_over = self.peer_may_roll
+            && self.peer_last >= super::machine::ROLL_OVER
+            && stream.0 < super::machine::ROLL_OVER;
         if stream.0 <= self.peer_last && !starts_over {
             return Err(PeerMisbehaved::StreamReused { stream: stream.0 });
         }
@@ -102,7 +104,7 @@ impl Link {
         self.peer_open += 1;
         let send_window = self.peer.stream_window;
         let receive = u64::from(self.settings.announced.stream_window);
-        let mut entry = Stream::new(super::DEFAULT_PRIORITY, receive, u64::from(send_window));
+        let mut entry = Stream::new(super::outbound::DEFAULT_PRIORITY, receive, u64::from(send_window));
         if self.going_away.is_some_and(|last| stream.0 > last) {
             // The peer has been told, or is being told, that this one is not taken: no end is owed for it.
             entry.phase = Phase::Ended;
@@ -131,7 +133,7 @@ impl Link {
         match self.push(frame, is_read) {
             // The opener gave the stream up in the middle of a message.
             Err(PushError::CutMessage) => {
-                self.cancel_for_peer(stream, crate::wire::ErrorCode::Cancelled);
+                self.cancel_for_peer(stream, ErrorCode::Cancelled);
                 return Ok(());
             }
             other => other.map_err(|error| misbehaved(stream, error))?,
@@ -142,7 +144,7 @@ impl Link {
             let has_message = entry.inbound.has_message();
             if fin && !has_message && !was_request_whole {
                 // The opener gave the stream up before it had said what it wanted.
-                self.cancel_for_peer(stream, crate::wire::ErrorCode::Cancelled);
+                self.cancel_for_peer(stream, ErrorCode::Cancelled);
             } else if has_message && !was_request_whole {
                 // On the acceptor's side the mark says only that the request has come.
                 entry.request_sent = Some(0);
@@ -280,22 +282,14 @@ impl Link {
     }
 
     /// The opener gave the stream up: it is answered by an error that nobody reads, so that both sides know it is over.
-    fn cancel_for_peer(&mut self, stream: StreamId, code: crate::wire::ErrorCode) {
-        let Some(entry) = self.streams.get_mut(&stream) else {
-            return;
-        };
+    fn cancel_for_peer(&mut self, stream: StreamId, code: ErrorCode) {
+        let Some(entry) = self.streams.get_mut(&stream) else { return };
         if entry.phase != Phase::Open || entry.outbound.is_closed {
             return;
         }
         entry.outbound.clear();
-        let fault = Fault::new(code, "the caller gave the call up");
-        let body = fault.encode();
-        let Ok(head) = crate::wire::encode_head(&Default::default(), body.len()) else {
-            return;
-        };
         let was_running = entry.request_sent.is_some();
-        let sent = self.send(stream, MessageType::Error, super::Outgoing { head, body }, true);
-        debug_assert!(sent.is_ok(), "an open stream takes its end");
+        self.fail(stream, code, "the caller gave the call up");
         if was_running {
             self.notices.push_back(Notice::Cancelled(stream, code));
         }

@@ -5,14 +5,25 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::DEFAULT_PRIORITY;
+use super::Link;
+use super::OpenRefused;
+use super::Read;
+use super::Received;
+use super::SendRefused;
+use super::UNCOUNTED;
+use super::machine::ROLL_OVER;
+use crate::protocol::LinkSettings;
+use crate::protocol::Notice;
 use crate::testing::Pair;
 use crate::testing::body;
 use crate::testing::message;
+use crate::wire::CapabilityInfo;
 use crate::wire::ErrorCode;
 use crate::wire::GoAwayReason;
 use crate::wire::Interest;
 use crate::wire::MessageType;
+use crate::wire::StreamId;
 
 fn pair() -> Pair {
     Pair::new(2, LinkSettings::default())
@@ -374,8 +385,7 @@ fn events_arrive_in_order_and_a_full_queue_is_told() {
 
 #[test]
 fn what_is_unacknowledged_is_bounded() {
-    let mut settings = LinkSettings::default();
-    settings.retained_frames = 10;
+    let settings = LinkSettings { retained_frames: 10, ..LinkSettings::default() };
     let mut pair = Pair::new(2, settings);
     pair.is_cut = true;
     for mark in 0..50 {
@@ -422,12 +432,10 @@ fn streamed_through_cuts(items: u64, cuts: impl IntoIterator<Item = (usize, usiz
                     pair.a.finish(stream);
                 }
             }
-            if sent_b <= items && pair.b.send(stream, MessageType::Stream, message(sent_b, 50), false).is_ok()
-            {
-                sent_b += 1;
-            } else if sent_b == items + 1
-                && got[&false].len() as u64 == items + 1
-                && pair.b.send(stream, MessageType::Response, message(sent_b, 8), true).is_ok()
+            let is_last = sent_b == items + 1 && got[&false].len() as u64 == items + 1;
+            let message_type = if is_last { MessageType::Response } else { MessageType::Stream };
+            if (sent_b <= items || is_last)
+                && pair.b.send(stream, message_type, message(sent_b, 50), is_last).is_ok()
             {
                 sent_b += 1;
             }

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::Link;
-use super::RESUMABLE;
+use super::machine::Link;
+use super::machine::RESUMABLE;
 use super::outbound::DEFAULT_PRIORITY;
 use super::outbound::SEND_AHEAD;
 use super::window::counted;
@@ -191,7 +191,7 @@ impl Link {
             return None;
         }
         let used = outbound.credit.used();
-        let free_of_charge = super::UNCOUNTED.saturating_sub(used);
+        let free_of_charge = super::window::UNCOUNTED.saturating_sub(used);
         let limit = free_of_charge.saturating_add(self.link_credit.left()).min(chunk as u64) as usize;
         if limit == 0 {
             self.link_blocked.push(stream);

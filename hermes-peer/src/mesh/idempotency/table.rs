@@ -161,13 +161,6 @@ impl Table {
         self.shrink(max_bytes);
     }
 
-    /// Forgets an answered key.
-    pub(super) fn forget(&mut self, key: &CallKey) {
-        if let Some(Entry { state: State::Ended { .. }, .. }) = self.entries.get(key) {
-            self.remove(key);
-        }
-    }
-
     pub(super) fn counters(&self) -> IdempotencyCounters {
         self.counters
     }
@@ -178,11 +171,6 @@ impl Table {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    #[cfg(test)]
-    pub(super) fn remembered(&self) -> usize {
-        self.ended.len()
     }
 
     fn remove(&mut self, key: &CallKey) {

@@ -189,17 +189,3 @@ async fn past_the_bytes_the_oldest_replies_go_but_do_not_run_again() {
     assert_eq!((table.bytes(), table.counters().evictions), (8, 3));
     assert_eq!(refused(begin(&table, "huge", "1")), KeyRefused::OutcomeUnknown);
 }
-
-#[tokio::test]
-async fn a_key_whose_answer_was_acknowledged_is_forgotten_and_a_running_one_is_not() {
-    let table = table(|_| {});
-    for round in 0..100 {
-        let name = round.to_string();
-        let running = run(begin(&table, &name, "1"));
-        table.forget(&key("a", "demo.count", &name));
-        assert_eq!(table.count(), 1);
-        running.replied(reply("one"));
-        table.forget(&key("a", "demo.count", &name));
-    }
-    assert_eq!((table.count(), table.bytes(), table.table.lock().remembered()), (0, 0, 0));
-}

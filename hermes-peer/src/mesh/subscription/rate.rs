@@ -15,7 +15,7 @@ const MAX_TOPICS: usize = 4_096;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} events a second on `{topic}`: try again in {} ms", retry_after.as_millis())]
 #[non_exhaustive]
-pub struct RateLimited {
+pub(crate) struct RateLimited {
     /// The topic.
     pub topic: Topic,
     /// Events a second that are allowed.
@@ -26,7 +26,7 @@ pub struct RateLimited {
 
 impl RateLimited {
     /// The code that the publisher sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::RateLimited
     }
 }

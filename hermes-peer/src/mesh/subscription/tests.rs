@@ -295,7 +295,7 @@ fn events_that_breed_events_end_after_eight_hops() {
         handling = Some(hops);
     }
     assert_eq!(deliveries, 9);
-    assert_eq!(next_hops(Some(u8::MAX)), Err(TooManyHops));
+    assert_eq!(next_hops(Some(u8::MAX)), Err(settings::TooManyHops));
 }
 
 #[test]

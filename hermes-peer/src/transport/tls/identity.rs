@@ -58,7 +58,6 @@ pub(crate) struct TlsSnapshot {
 
 /// The parts of a snapshot that only mutual TLS has.
 pub(crate) struct Mutual {
-    pub(crate) identity: TlsIdentity,
     pub(crate) own: CertificateFacts,
     /// Proves in the handshake inside TLS that this node holds the key.
     pub(crate) prover: Arc<CertificateKey>,
@@ -89,7 +88,7 @@ impl TlsSnapshot {
             .with_client_cert_resolver(Arc::clone(&resolver) as _);
         let server =
             server_builder(&provider)?.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-        Ok(Self::new(client, server, Some(Mutual { identity, own, prover, check, warnings })))
+        Ok(Self::new(client, server, Some(Mutual { own, prover, check, warnings })))
     }
 
     /// For `token`: the server makes a certificate for itself that lives as long as this value, the client has none.
