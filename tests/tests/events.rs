@@ -74,7 +74,8 @@ async fn an_event_goes_to_those_whose_pattern_covers_its_topic() {
     let mut ends: Vec<_> = [&one, &two, &publisher].map(|node| subscribe(node, "ticket.end.of.it")).into();
     is_known(&publisher, &one).await;
     is_known(&publisher, &two).await;
-    let sent = ["ticket.created", "ticket.closed", "ticket.created.again", "tickets.created", "ticket.created"];
+    let sent =
+        ["ticket.created", "ticket.closed", "ticket.created.again", "tickets.created", "ticket.created"];
     let mut counts = Vec::new();
     for topic in sent {
         counts.push(publisher.publish(topic, &topic).await.unwrap());
@@ -162,7 +163,12 @@ async fn an_event_with_a_key_that_came_before_is_dropped() {
 }
 
 /// Answers each event on `hears` with one on `says`; counts what it hears and says how it ended.
-fn answering(node: &Node, hears: &str, says: &'static str, heard: &Arc<AtomicU32>) -> tokio::task::JoinHandle<CallError> {
+fn answering(
+    node: &Node,
+    hears: &str,
+    says: &'static str,
+    heard: &Arc<AtomicU32>,
+) -> tokio::task::JoinHandle<CallError> {
     let subscription = node.subscribe::<u32>(hears).unwrap();
     let (node, heard) = (node.clone(), heard.clone());
     tokio::spawn(async move {
@@ -186,7 +192,10 @@ async fn agents_that_answer_each_others_events_come_to_an_end() {
     is_known(&a, &b).await;
     is_known(&b, &a).await;
     a.publish("x.1", &0).await.unwrap();
-    let error = timeout(PATIENCE, async { tokio::select! { e = first => e, e = second => e } }).await;
+    let error = timeout(PATIENCE, async {
+        tokio::select! { e = first => e, e = second => e }
+    })
+    .await;
     let error = error.expect("the storm ends").unwrap();
     assert_eq!(error.code(), ErrorCode::LoopDetected);
     assert_eq!(heard.load(Ordering::SeqCst), 9, "the first and the eight that follow from it");

@@ -103,7 +103,8 @@ async fn slot(context: Context) -> Result<u32, Failure> {
 
 async fn pair(lab: &Lab, runs: &Arc<Runs>) -> (Node, Node) {
     let builder = lab.provider("provider").capability(count).capability(other).capability(slow);
-    let builder = builder.capability(crash).capability(again).capability(fail).capability(items).capability(slot);
+    let builder =
+        builder.capability(crash).capability(again).capability(fail).capability(items).capability(slot);
     let provider = builder.state(runs.clone()).start().await.unwrap();
     let caller = lab.caller_of("caller", &provider).start().await.unwrap();
     (provider, caller)
@@ -164,7 +165,10 @@ async fn a_key_with_another_input_is_refused_and_runs_nothing() {
         assert!(error.message().contains("used with a different input"), "{error}");
     }
     assert_eq!(runs.so_far(), 1);
-    assert_eq!(bytes_of(&caller, "demo.count", r#"{"n":1}"#, "k").await.content_type, Body::json("").content_type);
+    assert_eq!(
+        bytes_of(&caller, "demo.count", r#"{"n":1}"#, "k").await.content_type,
+        Body::json("").content_type
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,7 +217,8 @@ async fn what_began_and_left_no_answer_is_never_run_again_in_silence() {
     }
     assert_eq!(runs.so_far(), 1);
     // A deadline in the middle is no answer either.
-    let late = caller.call::<u32>("demo.slow", &()).idempotency_key("late").timeout(Duration::from_millis(300));
+    let late =
+        caller.call::<u32>("demo.slow", &()).idempotency_key("late").timeout(Duration::from_millis(300));
     assert_eq!(code(late.await), ErrorCode::DeadlineExceeded);
     let repeat = caller.call::<u32>("demo.slow", &()).idempotency_key("late").timeout(Duration::from_secs(5));
     assert_eq!(code(repeat.await), ErrorCode::OutcomeUnknown);

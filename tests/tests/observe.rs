@@ -143,10 +143,13 @@ async fn the_timeline_of_a_session_has_every_message_both_ways() {
             assert_eq!(seen.trace_id, seen.message_id, "a call that begins a story names it");
         }
     }
-    let ids = |timeline: &[Arc<Observation>]| -> Vec<_> { timeline.iter().map(|o| message(o).message_id).collect() };
+    let ids = |timeline: &[Arc<Observation>]| -> Vec<_> {
+        timeline.iter().map(|o| message(o).message_id).collect()
+    };
     assert_eq!(ids(&here), ids(&there), "both ends speak of the same messages");
     // As others read it, under policy.
-    let told: Value = caller.call("hermes.journal", &json!({ "session": session.id() })).to("provider").await.unwrap();
+    let told: Value =
+        caller.call("hermes.journal", &json!({ "session": session.id() })).to("provider").await.unwrap();
     let told = told.as_array().unwrap();
     assert_eq!(told.len(), 8);
     assert_eq!((&told[1]["slots_written"], &told[1]["message"]), (&json!(["answer"]), &json!("response")));
@@ -158,8 +161,10 @@ async fn one_trace_and_one_session_go_through_all_hops() {
     // FC-077
     let lab = Lab::new();
     let third = lab.provider("third").capability(hop_three).start().await.unwrap();
-    let second = lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
-    let first = lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
+    let second =
+        lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
+    let first =
+        lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
     let caller = lab.caller_of("caller", &first).start().await.unwrap();
     let mut done = caller.subscribe::<u32>("hop.done").unwrap();
     let session = caller.open_session().unwrap();
@@ -170,11 +175,18 @@ async fn one_trace_and_one_session_go_through_all_hops() {
         assert_eq!((trace[0], trace[1].len(), trace[2].len()), ("00", 32, 16), "{traces:?}");
         assert_eq!(trace[1], parts[0][1], "one trace: {traces:?}");
     }
-    assert!(parts[0][2] != parts[1][2] && parts[1][2] != parts[2][2], "each call is a part of its own: {traces:?}");
+    assert!(
+        parts[0][2] != parts[1][2] && parts[1][2] != parts[2][2],
+        "each call is a part of its own: {traces:?}"
+    );
     let mut stories = Vec::new();
     for node in [&caller, &first, &second, &third] {
         eventually("both messages of each call are seen", || {
-            let seen = node.timeline(session.id()).iter().filter(|o| message(o).message != MessageKind::Event).count();
+            let seen = node
+                .timeline(session.id())
+                .iter()
+                .filter(|o| message(o).message != MessageKind::Event)
+                .count();
             seen == if [caller.id(), third.id()].contains(&node.id()) { 2 } else { 4 }
         })
         .await;
@@ -194,8 +206,10 @@ async fn an_event_that_a_handler_publishes_belongs_to_the_calls_session() {
     // FC-077
     let lab = Lab::new();
     let third = lab.provider("third").capability(hop_three).start().await.unwrap();
-    let second = lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
-    let first = lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
+    let second =
+        lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
+    let first =
+        lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
     let caller = lab.caller_of("caller", &first).start().await.unwrap();
     let mut done = caller.subscribe::<u32>("hop.done").unwrap();
     let session = caller.open_session().unwrap();
@@ -210,7 +224,8 @@ async fn an_event_that_a_handler_publishes_belongs_to_the_calls_session() {
     });
     let hermes_peer::Delivery::Event(event) = event.await.unwrap() else { panic!("a gap") };
     assert_eq!(event.session, Some(session.id()));
-    let seen = |node: &Node| node.timeline(session.id()).iter().any(|o| message(o).message == MessageKind::Event);
+    let seen =
+        |node: &Node| node.timeline(session.id()).iter().any(|o| message(o).message == MessageKind::Event);
     assert!(seen(&first) && seen(&caller), "both ends have it in the session's timeline");
 }
 

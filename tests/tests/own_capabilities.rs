@@ -53,7 +53,12 @@ async fn a_stream_to_oneself_has_its_items_and_an_end() {
     }
     is_cancelled.store(false, Ordering::SeqCst);
     // Who reads no more ends the handler's work.
-    let mut items = provider.call("demo.count", &1_000_000).timeout(Duration::from_secs(300)).stream::<u32>().await.unwrap();
+    let mut items = provider
+        .call("demo.count", &1_000_000)
+        .timeout(Duration::from_secs(300))
+        .stream::<u32>()
+        .await
+        .unwrap();
     assert_eq!(items.next().await.unwrap().unwrap(), 1);
     drop(items);
     eventually("the handler learns that nobody reads", || is_cancelled.load(Ordering::SeqCst)).await;

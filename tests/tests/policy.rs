@@ -144,7 +144,11 @@ async fn with_rules_only_what_one_allows_is_allowed_and_a_denial_wins() {
     let provider = provider("agent://acme/lab/provider").policy(rules).start().await.unwrap();
 
     let partner = linked("agent://partner/lab/a", "partner", &provider).await;
-    assert_eq!(advertised(&partner), ["demo.echo", "demo.restricted", "demo.who"], "the right to call is not to admin");
+    assert_eq!(
+        advertised(&partner),
+        ["demo.echo", "demo.restricted", "demo.who"],
+        "the right to call is not to admin"
+    );
     partner.call::<Value>("demo.restricted", &()).await.unwrap();
     let error = ask(&partner, "hermes.node").await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::PermissionDenied);
@@ -226,7 +230,12 @@ async fn who_may_not_subscribe_gets_no_event_and_who_may_not_publish_reaches_nob
         deny(Verb::Subscribe, "ticket.secret", "agent://acme/lab/*"),
         allow(Verb::Publish, "news.*", "agent://acme/lab/*"),
     ];
-    let hub = builder("agent://acme/lab/hub", "provider").listen("127.0.0.1:0").policy(rules).start().await.unwrap();
+    let hub = builder("agent://acme/lab/hub", "provider")
+        .listen("127.0.0.1:0")
+        .policy(rules)
+        .start()
+        .await
+        .unwrap();
     let peer = linked("agent://acme/lab/peer", "peer", &hub).await;
     // To the hub's events: one pattern that is allowed, one that reaches into what is denied, one that nothing allows.
     let mut open = peer.subscribe::<u32>("ticket.open").unwrap();
@@ -238,7 +247,9 @@ async fn who_may_not_subscribe_gets_no_event_and_who_may_not_publish_reaches_nob
     assert_eq!(hub.publish("ticket.open", &2).await.unwrap(), 1);
     let mut last = 0;
     while last != 2 {
-        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, open.next()).await.unwrap() else { panic!("a gap") };
+        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, open.next()).await.unwrap() else {
+            panic!("a gap")
+        };
         last = event.value;
     }
     // The events of a node are sorted out here by pattern again: those of `ticket.open` reach the wider pattern too.
@@ -252,7 +263,9 @@ async fn who_may_not_subscribe_gets_no_event_and_who_may_not_publish_reaches_nob
     peer.publish("ticket.open", &1).await.unwrap();
     peer.publish("news.2", &2).await.unwrap();
     loop {
-        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, news.next()).await.unwrap() else { panic!("a gap") };
+        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, news.next()).await.unwrap() else {
+            panic!("a gap")
+        };
         assert!(event.topic.as_str().starts_with("news."), "{} was let in", event.topic);
         if event.value == 2 {
             break;
@@ -266,7 +279,8 @@ async fn without_rules_another_tenant_neither_publishes_nor_subscribes() {
     let friend = linked("agent://acme/lab/friend", "friend", &hub).await;
     // The stranger lets the hub have its events; whether the hub takes them is the hub's affair.
     let open = vec![allow(Verb::Subscribe, "**", "agent://acme/*/*")];
-    let stranger = builder("agent://other/lab/stranger", "stranger").peer("provider", &endpoint(&hub)).policy(open);
+    let stranger =
+        builder("agent://other/lab/stranger", "stranger").peer("provider", &endpoint(&hub)).policy(open);
     let stranger = stranger.start().await.unwrap();
     let mut theirs = stranger.subscribe::<u32>("news.*").unwrap();
     let mut ours = friend.subscribe::<u32>("news.*").unwrap();
@@ -288,7 +302,9 @@ async fn without_rules_another_tenant_neither_publishes_nor_subscribes() {
     timeout(PATIENCE, first).await.unwrap();
     hub.publish("news.hub", &7).await.unwrap();
     loop {
-        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, ours.next()).await.unwrap() else { panic!("a gap") };
+        let Some(Ok(Delivery::Event(event))) = timeout(PATIENCE, ours.next()).await.unwrap() else {
+            panic!("a gap")
+        };
         if event.value == 7 {
             break;
         }

@@ -125,16 +125,14 @@ async fn slots_travel_with_the_request_and_come_back() {
     let lab = Lab::new();
     let (_provider, caller) = pair(&lab, &Gate::new(), LONG).await;
     let session = caller.open_session().unwrap();
-    let before: Option<String> =
-        caller.call("nlu.detect", "refund").session(&session).await.unwrap();
+    let before: Option<String> = caller.call("nlu.detect", "refund").session(&session).await.unwrap();
     assert_eq!(before, None);
     assert_eq!(session.get::<String>("intent").unwrap().as_deref(), Some("refund"));
     let read: Option<String> = caller.call("nlu.read", &()).session(&session).await.unwrap();
     assert_eq!(read.as_deref(), Some("refund"));
     // The owner writes, the next handler reads that, and a write on top of it is no conflict.
     session.set("intent", &"Ändern 🙂").unwrap();
-    let before: Option<String> =
-        caller.call("nlu.detect", "cancel").session(&session).await.unwrap();
+    let before: Option<String> = caller.call("nlu.detect", "cancel").session(&session).await.unwrap();
     assert_eq!(before.as_deref(), Some("Ändern 🙂"));
     // Another session, and no session at all, see nothing of it.
     let other = caller.open_session().unwrap();
@@ -174,7 +172,11 @@ async fn a_write_on_top_of_another_that_it_has_not_seen_is_a_conflict() {
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::SlotConflict);
     assert!(error.message().contains("`intent`"), "{error}");
-    assert_eq!(session.get::<String>("intent").unwrap().as_deref(), Some("second"), "nothing was overwritten");
+    assert_eq!(
+        session.get::<String>("intent").unwrap().as_deref(),
+        Some("second"),
+        "nothing was overwritten"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -186,7 +188,11 @@ async fn slots_that_a_capability_does_not_declare_are_closed_to_it() {
     let call = |name: &str, slot: &str| caller.call::<Value>(name, slot).session(&session).into_future();
     assert_eq!(code(call("nosy.peek", "secret").await), ErrorCode::PermissionDenied);
     assert_eq!(code(call("nosy.poke", "secret").await), ErrorCode::PermissionDenied);
-    assert_eq!(code(call("nosy.poke", "intent").await), ErrorCode::PermissionDenied, "it only reads this one");
+    assert_eq!(
+        code(call("nosy.poke", "intent").await),
+        ErrorCode::PermissionDenied,
+        "it only reads this one"
+    );
     assert_eq!(call("nosy.peek", "intent").await.unwrap(), Value::Null);
     assert_eq!(session.get::<String>("secret").unwrap().as_deref(), Some("s3cr3t"));
 }

@@ -96,7 +96,9 @@ async fn what_runs_comes_to_its_end_and_new_calls_go_to_another_provider() {
     });
     eventually("the callers learn of it", || {
         [&caller, &other].iter().all(|node| {
-            node.peers().iter().any(|peer| peer.node_id.as_str() == "first" && peer.state != LinkState::Linked)
+            node.peers()
+                .iter()
+                .any(|peer| peer.node_id.as_str() == "first" && peer.state != LinkState::Linked)
         })
     })
     .await;
@@ -149,7 +151,8 @@ async fn no_call_fails_while_one_of_two_providers_is_restarted_again_and_again()
         let builder = lab.builder(name).listen(&addresses[index]).capability(slow).capability(self::node);
         *node = builder.capability(items).state(gate.clone()).start().await.unwrap();
         let back = answered[index].load(Ordering::Relaxed);
-        eventually("the restarted one is used again", || answered[index].load(Ordering::Relaxed) > back + 20).await;
+        eventually("the restarted one is used again", || answered[index].load(Ordering::Relaxed) > back + 20)
+            .await;
     }
     is_over.store(true, Ordering::Relaxed);
     for calls in loops {
@@ -206,5 +209,6 @@ async fn a_node_whose_last_handle_is_dropped_closes_its_links() {
     let error = timeout(PATIENCE, running).await.expect("nothing hangs").unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unavailable);
     eventually("nobody listens", || TcpStream::connect(address).is_err()).await;
-    eventually("the link is down", || caller.peers().iter().all(|peer| peer.state != LinkState::Linked)).await;
+    eventually("the link is down", || caller.peers().iter().all(|peer| peer.state != LinkState::Linked))
+        .await;
 }

@@ -11,10 +11,10 @@ use hermes_peer::HandlerFuture;
 use hermes_peer::Incoming;
 use hermes_peer::Items;
 use hermes_peer::Node;
+use hermes_peer::RegisterError;
 use hermes_peer::Reply;
 use hermes_peer::ReplyPart;
 use hermes_peer::Request;
-use hermes_peer::RegisterError;
 use hermes_peer::Violation;
 use hermes_peer::capability;
 use hermes_peer::handler;
@@ -337,9 +337,11 @@ async fn a_schema_made_of_a_type_says_what_its_comments_say() {
     assert_eq!(input["properties"]["text"]["description"], "In the customer's words.");
     assert_eq!(input["properties"]["k"]["description"], "At most so many passages.");
     assert_eq!(input["required"], json!(["text"]));
-    let error = caller.call::<Value>("knowledge.retrieve", &json!({ "text": "x", "k": 51 })).await.unwrap_err();
+    let error =
+        caller.call::<Value>("knowledge.retrieve", &json!({ "text": "x", "k": 51 })).await.unwrap_err();
     assert_eq!(violations(&error)[0].pointer, "/k");
-    let passages: Vec<String> = caller.call("knowledge.retrieve", &json!({ "text": "x", "k": null })).await.unwrap();
+    let passages: Vec<String> =
+        caller.call("knowledge.retrieve", &json!({ "text": "x", "k": null })).await.unwrap();
     assert_eq!(passages, ["x"]);
 }
 
@@ -348,25 +350,40 @@ async fn a_peer_that_comes_later_reads_each_schema_as_it_was_registered() {
     // FC-064
     let enum_of_3000: Vec<_> = (0..3000).map(|n| format!("value {n}")).collect();
     let schemas = [
-        ("tree", json!({
-            "$ref": "#/$defs/tree",
-            "$defs": { "tree": { "type": "object", "properties": {
-                "n": { "type": "integer" }, "left": { "$ref": "#/$defs/tree" }, "right": { "$ref": "#/$defs/tree" } } } },
-        }), json!({ "left": { "n": 1 } }), Some(json!({ "left": { "n": "x" } }))),
-        ("seven", json!({
-            "$schema": "http://json-schema.org/draft-07/schema#",
-            "definitions": { "word": { "type": "string" } },
-            "properties": { "pair": { "items": [{ "$ref": "#/definitions/word" }, { "type": "integer" }] } },
-            "dependencies": { "a": ["b"] },
-        }), json!({ "pair": ["x", 1] }), Some(json!({ "pair": [1, "x"] }))),
+        (
+            "tree",
+            json!({
+                "$ref": "#/$defs/tree",
+                "$defs": { "tree": { "type": "object", "properties": {
+                    "n": { "type": "integer" }, "left": { "$ref": "#/$defs/tree" }, "right": { "$ref": "#/$defs/tree" } } } },
+            }),
+            json!({ "left": { "n": 1 } }),
+            Some(json!({ "left": { "n": "x" } })),
+        ),
+        (
+            "seven",
+            json!({
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "definitions": { "word": { "type": "string" } },
+                "properties": { "pair": { "items": [{ "$ref": "#/definitions/word" }, { "type": "integer" }] } },
+                "dependencies": { "a": ["b"] },
+            }),
+            json!({ "pair": ["x", 1] }),
+            Some(json!({ "pair": [1, "x"] })),
+        ),
         ("anything", json!(true), json!([1, null]), None),
-        ("nullable", json!({ "anyOf": [{ "anyOf": [{ "type": "string" }, { "type": "null" }] }, { "type": "null" }] }),
-            json!(null), Some(json!(1))),
+        (
+            "nullable",
+            json!({ "anyOf": [{ "anyOf": [{ "type": "string" }, { "type": "null" }] }, { "type": "null" }] }),
+            json!(null),
+            Some(json!(1)),
+        ),
         ("choice", json!({ "enum": enum_of_3000 }), json!("value 2999"), Some(json!("value 3000"))),
         ("unicode", json!({ "title": "Größe 📏 \u{2028}", "maximum": 1e3 }), json!(1000), Some(json!(1001))),
     ];
     let lab = Lab::new();
-    let made = schemas.iter().map(|(name, schema, ..)| ByHand::echo(&format!("by.{name}"), &schema.to_string()));
+    let made =
+        schemas.iter().map(|(name, schema, ..)| ByHand::echo(&format!("by.{name}"), &schema.to_string()));
     let (provider, first) = pair(&lab, made.collect()).await;
     first.call::<u64>("typed.number", &json!({ "id": 1 })).await.unwrap();
     let later = lab.caller_of("later", &provider).start().await.unwrap();
@@ -382,7 +399,10 @@ async fn a_peer_that_comes_later_reads_each_schema_as_it_was_registered() {
         }
     }
     provider.register(ByHand::echo("by.nothing", "false")).unwrap();
-    eventually("it is known", || later.capabilities().iter().any(|(_, info)| info.name.as_str() == "by.nothing")).await;
+    eventually("it is known", || {
+        later.capabilities().iter().any(|(_, info)| info.name.as_str() == "by.nothing")
+    })
+    .await;
     assert_eq!(later.call::<Value>("by.nothing", &1).await.unwrap_err().code(), ErrorCode::InvalidInput);
 }
 
@@ -393,7 +413,10 @@ async fn a_schema_that_cannot_be_held_to_is_refused_by_name_at_registration() {
     let node = lab.provider("provider").start().await.unwrap();
     let large = format!(r#"{{"enum":["{}"]}}"#, "x".repeat(1 << 20));
     for (schema, words) in [
-        (r#"{"$schema":"https://example.com/my-dialect"}"#, "dialect https://example.com/my-dialect is not supported"),
+        (
+            r#"{"$schema":"https://example.com/my-dialect"}"#,
+            "dialect https://example.com/my-dialect is not supported",
+        ),
         (r#"{"$ref":"https://example.com/other.json"}"#, "https://example.com/other.json"),
         (r##"{"$ref":"#/$defs/nowhere"}"##, "/$defs/nowhere"),
         (r#"{"type":"strnig"}"#, "/type"),

@@ -249,9 +249,15 @@ impl NodeBuilder {
 
     /// Protocol versions spoken, 1 to 2 by default.
     pub fn versions(mut self, min: u8, max: u8) -> Self {
-        let range = VersionRange::new(min, max).ok_or_else(|| StartError::Setting {
+        let spoken = VersionRange::default();
+        let is_spoken = |range: &VersionRange| range.min() >= spoken.min() && range.max() <= spoken.max();
+        let range = VersionRange::new(min, max).filter(is_spoken).ok_or_else(|| StartError::Setting {
             name: "version",
-            reason: format!("{min} to {max} is no range of versions from 1 to 2"),
+            reason: format!(
+                "{min} to {max} is no range of versions from {} to {}",
+                spoken.min(),
+                spoken.max()
+            ),
         });
         if let Some(range) = self.note(range) {
             self.settings.versions = range;
@@ -354,11 +360,8 @@ impl NodeBuilder {
 impl Node {
     fn provide(&self, capabilities: &[Arc<dyn Capability>]) -> Result<(), StartError> {
         for capability in capabilities {
-            let adapter = Adapter {
-                capability: capability.clone(),
-                node: self.weak(),
-                states: self.states(),
-            };
+            let adapter =
+                Adapter { capability: capability.clone(), node: self.weak(), states: self.states() };
             self.mesh().register(Arc::new(adapter))?;
         }
         Ok(())

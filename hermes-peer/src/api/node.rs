@@ -188,7 +188,9 @@ impl Node {
     /// # Errors
     /// `SESSION_EXPIRED` if it has ended or was never opened here: the two are not told apart.
     pub fn session(&self, id: SessionId) -> Result<Session, CallError> {
-        let state = self.running.mesh
+        let state = self
+            .running
+            .mesh
             .sessions
             .session(id, Instant::now())
             .map_err(|gone| CallError::new(gone.code(), gone.to_string()))?;

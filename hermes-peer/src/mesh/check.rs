@@ -99,7 +99,8 @@ fn check_json(
         if schema.is_none() {
             return Ok(None);
         }
-        let message = format!("{what} has to be JSON, as its schema is for that, and is {:?}", body.content_type);
+        let message =
+            format!("{what} has to be JSON, as its schema is for that, and is {:?}", body.content_type);
         return Err(Fault::new(code, message));
     }
     let mut value =

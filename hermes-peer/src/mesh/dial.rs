@@ -1,10 +1,8 @@
 //! Whom to dial, and when. Start order does not matter: a peer that is not up yet is dialled until it is.
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
-use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 
 use hermes_peer_proto::protocol::handshake::Expected;
@@ -28,6 +26,9 @@ use crate::transport::tls::error::TlsError;
 const HEALTHY: Duration = Duration::from_secs(30);
 /// Peers that are dialled without being needed. Beyond it a peer is dialled at the first call.
 const MAX_EAGER: usize = 64;
+
+/// A peer that a call waits for is dialled again within this time, however long it was away: calls wait for 5 s.
+const WANTED_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Why a peer could not be reached at one of its addresses.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +89,7 @@ impl Mesh {
     /// Ends when nothing is known of the peer any more.
     async fn dial_loop(self: &Arc<Self>, peer: &Arc<Peer>) {
         let mut backoff = Backoff::new(self.settings.reconnect_min, self.settings.reconnect_max);
+        let mut up_since = None;
         loop {
             let changed = peer.changed.notified();
             tokio::pin!(changed);
@@ -97,23 +99,22 @@ impl Mesh {
                 return;
             }
             if peer.is_linked() {
+                up_since.get_or_insert_with(Instant::now);
                 changed.await;
-                if peer.uptime(Instant::now()) >= HEALTHY {
-                    backoff.reset();
-                }
                 continue;
+            }
+            if up_since.take().is_some_and(|since| since.elapsed() >= HEALTHY) {
+                backoff.reset();
             }
             if !self.is_dialled_now(peer) {
                 changed.await;
                 continue;
             }
             // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing.
-            let pause = if peer.state.lock().failures == 0 && peer.link.load().is_none() {
-                None
-            } else {
-                Some(tokio::time::sleep(backoff.next(fastrand::f64())))
-            };
-            OptionFuture::from(pause).await;
+            let is_first = peer.state.lock().failures == 0 && peer.link.load().is_none();
+            if !is_first {
+                pause(peer, backoff.next(fastrand::f64())).await;
+            }
             if peer.is_linked() || self.dial_any(peer, &addresses).await {
                 continue;
             }
@@ -215,6 +216,24 @@ impl Mesh {
             if tokio::time::timeout_at(deadline, news).await.is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// Waits before the next attempt; not as long once somebody wants the peer, unless somebody has to change something first.
+async fn pause(peer: &Peer, pause: std::time::Duration) {
+    let now = Instant::now();
+    loop {
+        let changed = peer.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        let is_urgent = {
+            let facts = peer.state.lock();
+            facts.is_wanted && facts.is_retry_useful
+        };
+        let until = now + if is_urgent { pause.min(WANTED_PAUSE) } else { pause };
+        if peer.is_linked() || tokio::time::timeout_at(until, changed).await.is_err() {
+            return;
         }
     }
 }

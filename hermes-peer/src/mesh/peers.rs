@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use arc_swap::ArcSwapOption;
@@ -283,11 +282,6 @@ impl Peer {
             capabilities: self.advertised.load().iter().map(|info| info.name.clone()).collect(),
             error: facts.last_error.clone(),
         }
-    }
-
-    /// How long the link has been up.
-    pub(crate) fn uptime(&self, now: Instant) -> Duration {
-        self.state.lock().linked_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 }
 

@@ -358,8 +358,10 @@ fn what_is_stated_late_does_not_overwrite_what_is_newer() {
     pair.a.subscribe(2, vec![interest("new.*")]);
     pair.a.subscribe(1, vec![]);
     pair.settle();
-    let advertised = |notice: &Notice| matches!(notice, Notice::Advertised(got) if *got == [info("demo.new")]);
-    let subscribed = |notice: &Notice| matches!(notice, Notice::Subscribed(got) if *got == [interest("new.*")]);
+    let advertised =
+        |notice: &Notice| matches!(notice, Notice::Advertised(got) if *got == [info("demo.new")]);
+    let subscribed =
+        |notice: &Notice| matches!(notice, Notice::Subscribed(got) if *got == [interest("new.*")]);
     assert!(pair.notices_b.iter().any(advertised) && pair.notices_b.iter().any(subscribed));
 }
 
