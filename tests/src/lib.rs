@@ -1,6 +1,8 @@
 //! What tests of whole nodes share.
 
 use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
 
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
@@ -60,4 +62,21 @@ impl Lab {
 /// If it does not listen.
 pub fn endpoint(node: &Node) -> String {
     node.address().expect("the node listens").to_string()
+}
+
+/// How long something that has to happen may take: far longer than it does, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until something holds that no event tells of.
+///
+/// # Panics
+/// If it does not come to hold.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "does not come about: {what}");
+        tokio::time::sleep(LOOK).await;
+    }
 }

@@ -25,8 +25,6 @@ use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::StartError;
 use crate::api::node::Node;
-use crate::api::node::Running;
-use crate::api::node::WeakNode;
 use crate::discovery::Sighting;
 use crate::discovery::SourceKind;
 use crate::mesh::Mesh;
@@ -257,9 +255,15 @@ impl NodeBuilder {
 
     /// Protocol versions spoken, 1 to 2 by default.
     pub fn versions(mut self, min: u8, max: u8) -> Self {
-        let range = VersionRange::new(min, max).ok_or_else(|| StartError::Setting {
+        let spoken = VersionRange::default();
+        let is_spoken = |range: &VersionRange| range.min() >= spoken.min() && range.max() <= spoken.max();
+        let range = VersionRange::new(min, max).filter(is_spoken).ok_or_else(|| StartError::Setting {
             name: "version",
-            reason: format!("{min} to {max} is no range of versions from 1 to 2"),
+            reason: format!(
+                "{min} to {max} is no range of versions from {} to {}",
+                spoken.min(),
+                spoken.max()
+            ),
         });
         if let Some(range) = self.note(range) {
             self.settings.versions = range;
@@ -311,7 +315,7 @@ impl NodeBuilder {
     }
 
     fn run(&mut self, mesh: Arc<Mesh>) -> Node {
-        Node(Arc::new(Running { mesh, states: Arc::new(std::mem::take(&mut self.states)) }))
+        Node::of_mesh(mesh, Arc::new(std::mem::take(&mut self.states)))
     }
 
     async fn credentials(
@@ -362,11 +366,8 @@ impl NodeBuilder {
 impl Node {
     fn provide(&self, capabilities: &[Arc<dyn Capability>]) -> Result<(), StartError> {
         for capability in capabilities {
-            let adapter = Adapter {
-                capability: capability.clone(),
-                node: WeakNode(Arc::downgrade(&self.0)),
-                states: self.0.states.clone(),
-            };
+            let adapter =
+                Adapter { capability: capability.clone(), node: self.weak(), states: self.states() };
             self.mesh().register(Arc::new(adapter))?;
         }
         Ok(())

@@ -185,9 +185,9 @@ impl Context {
         Call::new(self.node.clone(), capability, input, Some(self.scope.clone()))
     }
 
-    /// Publishes an event that follows from this call.
+    /// Publishes an event that follows from this call: it belongs to the same session and trace.
     pub fn publish(&self, topic: &str, value: &(impl Serialize + ?Sized)) -> Publish {
-        Publish::new(self.node.clone(), topic, value)
+        Publish::new(self.node.clone(), topic, value).following(self.scope.clone())
     }
 
     /// What a program is told about the call.

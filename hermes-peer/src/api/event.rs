@@ -5,6 +5,7 @@ use std::future::Future;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde::Serialize;
@@ -22,6 +23,8 @@ use crate::api::payload;
 use crate::api::session::Session;
 use crate::mesh::events::Publication;
 use crate::mesh::handler::Body;
+use crate::mesh::handler::CURRENT;
+use crate::mesh::handler::Scope;
 use crate::mesh::subscription::Delivery as Delivered;
 use crate::mesh::subscription::LocalSubscription;
 
@@ -46,13 +49,22 @@ impl Publish {
         Self::with_body(node, topic, payload::encode(value, ErrorCode::InvalidInput))
     }
 
+    /// Follows from this call, whichever task publishes it.
+    pub(crate) fn following(mut self, parent: Arc<Scope>) -> Self {
+        if let Ok(publication) = &mut self.publication {
+            publication.parent = Some(parent);
+        }
+        self
+    }
+
     pub(crate) fn with_body(node: Node, topic: &str, body: Result<Body, Fault>) -> Self {
         let publication = topic
             .parse::<Topic>()
             .map_err(|error| Fault::new(ErrorCode::InvalidInput, error.to_string()))
             .and_then(|topic| {
                 let handling = HANDLING.try_with(|hops| *hops).ok();
-                Ok(Publication { topic, body: body?, key: None, session: None, handling })
+                let parent = CURRENT.try_with(Arc::clone).ok();
+                Ok(Publication { topic, body: body?, key: None, session: None, handling, parent })
             });
         Self { node, publication }
     }

@@ -67,16 +67,23 @@ use crate::observe::Observations;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Node(pub(crate) Arc<Running>);
+pub struct Node {
+    running: Arc<Running>,
+    /// Absent in handlers: what they hold does not keep the node up.
+    _keeper: Option<Arc<Keeper>>,
+}
 
 pub(crate) struct Running {
     pub(crate) mesh: Arc<Mesh>,
     pub(crate) states: Arc<States>,
 }
 
-impl Drop for Running {
+/// The node is given up with the last of these.
+struct Keeper(Arc<Mesh>);
+
+impl Drop for Keeper {
     fn drop(&mut self) {
-        self.mesh.stop();
+        self.0.stop();
     }
 }
 
@@ -86,7 +93,7 @@ pub(crate) struct WeakNode(pub(crate) Weak<Running>);
 
 impl WeakNode {
     pub(crate) fn upgrade(&self) -> Option<Node> {
-        self.0.upgrade().map(Node)
+        self.0.upgrade().map(|running| Node { running, _keeper: None })
     }
 }
 
@@ -104,23 +111,37 @@ impl Node {
         NodeBuilder::from_config(config)
     }
 
+    pub(crate) fn of_mesh(mesh: Arc<Mesh>, states: Arc<States>) -> Self {
+        let keeper = Arc::new(Keeper(mesh.clone()));
+        Self { running: Arc::new(Running { mesh, states }), _keeper: Some(keeper) }
+    }
+
+    /// The node as a handler holds it.
+    pub(crate) fn weak(&self) -> WeakNode {
+        WeakNode(Arc::downgrade(&self.running))
+    }
+
+    pub(crate) fn states(&self) -> Arc<States> {
+        self.running.states.clone()
+    }
+
     pub(crate) fn mesh(&self) -> &Arc<Mesh> {
-        &self.0.mesh
+        &self.running.mesh
     }
 
     /// This process.
     pub fn id(&self) -> &NodeId {
-        &self.0.mesh.node
+        &self.running.mesh.node
     }
 
     /// Its logical identity.
     pub fn agent(&self) -> &AgentUri {
-        &self.0.mesh.agent
+        &self.running.mesh.agent
     }
 
     /// Where it listens, with the port that was taken; `None` if it only calls.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.0.mesh.address.get().copied()
+        self.running.mesh.address.get().copied()
     }
 
     /// Calls a capability with a value as input.
@@ -143,7 +164,7 @@ impl Node {
     /// # Errors
     /// `OVERLOADED` if the node has as many as it may hold.
     pub fn open_session(&self) -> Result<Session, CallError> {
-        self.session_of(self.0.mesh.sessions.open(Instant::now()))
+        self.session_of(self.running.mesh.sessions.open(Instant::now()))
     }
 
     /// Opens a session under an id that the application chose.
@@ -151,7 +172,7 @@ impl Node {
     /// # Errors
     /// As [`open_session`](Self::open_session), and `INVALID_INPUT` if the id is in use here.
     pub fn open_session_with(&self, id: SessionId) -> Result<Session, CallError> {
-        self.session_of(self.0.mesh.sessions.open_with(id, Instant::now()))
+        self.session_of(self.running.mesh.sessions.open_with(id, Instant::now()))
     }
 
     fn session_of(
@@ -159,7 +180,7 @@ impl Node {
         opened: Result<Arc<crate::mesh::session::SessionState>, crate::mesh::session::OpenRefused>,
     ) -> Result<Session, CallError> {
         let state = opened.map_err(|refused| CallError::new(refused.code(), refused.to_string()))?;
-        Ok(Session::new(self.0.mesh.clone(), state))
+        Ok(Session::new(self.running.mesh.clone(), state))
     }
 
     /// A session that this node has opened before.
@@ -168,12 +189,12 @@ impl Node {
     /// `SESSION_EXPIRED` if it has ended or was never opened here: the two are not told apart.
     pub fn session(&self, id: SessionId) -> Result<Session, CallError> {
         let state = self
-            .0
+            .running
             .mesh
             .sessions
             .session(id, Instant::now())
             .map_err(|gone| CallError::new(gone.code(), gone.to_string()))?;
-        Ok(Session::new(self.0.mesh.clone(), state))
+        Ok(Session::new(self.running.mesh.clone(), state))
     }
 
     /// Publishes an event to all who subscribed to its topic, here and at linked nodes.
@@ -212,7 +233,7 @@ impl Node {
         group: Option<String>,
     ) -> Result<Subscription<T>, CallError> {
         let pattern: TopicPattern = pattern.parse()?;
-        let subscribed = self.0.mesh.subscriptions.subscribe(pattern, group);
+        let subscribed = self.running.mesh.subscriptions.subscribe(pattern, group);
         let inner = subscribed.map_err(|refused| CallError::new(refused.code(), refused.to_string()))?;
         Ok(Subscription::new(inner))
     }
@@ -224,25 +245,25 @@ impl Node {
     pub fn register<M>(&self, capability: impl IntoCapability<M>) -> Result<(), RegisterError> {
         let adapter = Adapter {
             capability: Arc::new(capability.into_capability()),
-            node: WeakNode(Arc::downgrade(&self.0)),
-            states: self.0.states.clone(),
+            node: self.weak(),
+            states: self.states(),
         };
-        self.0.mesh.register(Arc::new(adapter))
+        self.running.mesh.register(Arc::new(adapter))
     }
 
     /// Provides a capability no longer. Calls that run go on. False if it was not provided.
     pub fn unregister(&self, name: &CapabilityName) -> bool {
-        self.0.mesh.unregister(name)
+        self.running.mesh.unregister(name)
     }
 
     /// What this node provides.
     pub fn provided(&self) -> Vec<CapabilityInfo> {
-        self.0.mesh.provided()
+        self.running.mesh.provided()
     }
 
     /// Who provides what, among the nodes that are linked: each capability with its providers.
     pub fn capabilities(&self) -> Vec<(NodeId, CapabilityInfo)> {
-        let known = self.0.mesh.known_providers();
+        let known = self.running.mesh.known_providers();
         let mut all: Vec<_> = known
             .values()
             .flatten()
@@ -255,7 +276,7 @@ impl Node {
     /// The peers that this node knows, and how it knows them.
     pub fn peers(&self) -> Vec<PeerView> {
         let now = Instant::now();
-        self.0.mesh.peers.all().iter().map(|peer| peer.view(now)).collect()
+        self.running.mesh.peers.all().iter().map(|peer| peer.view(now)).collect()
     }
 
     /// Waits until somebody provides the capability.
@@ -265,34 +286,34 @@ impl Node {
     pub async fn wait_for(&self, capability: &str, patience: Duration) -> Result<(), CallError> {
         let mut order = Order::new(capability.parse()?, Body::json("null"));
         order.provider_wait = Some(patience);
-        self.0.mesh.find_provider(&order, &[], Instant::now() + patience).await?;
+        self.running.mesh.find_provider(&order, &[], Instant::now() + patience).await?;
         Ok(())
     }
 
     /// Dials every known peer, and waits until each has been reached or has failed once, or `patience` is over.
     pub async fn look_around(&self, patience: Duration) {
-        self.0.mesh.settle_peers(patience).await;
+        self.running.mesh.settle_peers(patience).await;
     }
 
     /// How much of each limit is in use now.
     pub fn metrics(&self) -> Metrics {
-        self.0.mesh.metrics()
+        self.running.mesh.metrics()
     }
 
     /// Follows what happens on this node from now on.
     pub fn observe(&self) -> Observations {
-        self.0.mesh.observer.follow()
+        self.running.mesh.observer.follow()
     }
 
     /// What this node has seen of a session, oldest first, as far as it is still kept.
     pub fn timeline(&self, session: SessionId) -> Vec<Arc<Observation>> {
-        self.0.mesh.observer.of_session(session)
+        self.running.mesh.observer.of_session(session)
     }
 
     /// Takes no new work, lets running work end (30 s at most by default), tells the peers, closes. True if all running
     /// work came to its end.
     pub async fn shutdown(&self) -> bool {
-        self.0.mesh.drain().await
+        self.running.mesh.drain().await
     }
 }
 

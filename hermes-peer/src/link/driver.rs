@@ -29,6 +29,7 @@ use hermes_peer_proto::wire::WireError;
 use super::handle::Core;
 use super::handle::LinkHandle;
 use super::handle::Stop;
+use super::linger::Linger;
 use super::stream::StreamLost;
 use super::upward::Upward;
 use crate::transport::tls::TlsConnection;
@@ -73,6 +74,7 @@ pub(crate) struct LinkDriver {
     sleep: Pin<Box<Sleep>>,
     sleeps_until: Option<Instant>,
     closing: Option<DriveEnd>,
+    linger: Option<Linger>,
     todo: Vec<Todo>,
 }
 
@@ -104,6 +106,7 @@ impl LinkDriver {
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             sleeps_until: None,
             closing: None,
+            linger: None,
             todo: Vec::new(),
         }
     }
@@ -127,7 +130,16 @@ impl LinkDriver {
             self.run_todo();
             let wrote = self.poll_output(cx);
             match (read, wrote) {
-                (_, Poll::Ready(Err(end))) => return Poll::Ready(self.closing.take().unwrap_or(end)),
+                (_, Poll::Ready(Err(end))) => {
+                    // What the peer said before it went is still there to be read.
+                    for _ in 0..ROUNDS {
+                        if self.poll_input(cx).is_pending() {
+                            break;
+                        }
+                        self.run_todo();
+                    }
+                    return Poll::Ready(self.closing.take().unwrap_or(end));
+                }
                 (Poll::Pending, Poll::Pending) => {
                     if let Some(end) = self.rest(cx) {
                         return end;
@@ -289,14 +301,23 @@ impl LinkDriver {
                 }
             }
         }
-        match self.closing.take() {
-            None => Poll::Pending,
-            Some(end) => {
-                if Pin::new(&mut self.connection).poll_shutdown(cx).is_pending() {
+        let Some(end) = self.closing.take() else { return Poll::Pending };
+        if self.linger.is_none() {
+            match Pin::new(&mut self.connection).poll_shutdown(cx) {
+                Poll::Ready(Ok(())) if end.is_by_this_side() => {}
+                Poll::Ready(_) => return Poll::Ready(Err(end)),
+                Poll::Pending => {
                     self.closing = Some(end);
                     return Poll::Pending;
                 }
-                Poll::Ready(Err(end))
+            }
+        }
+        let linger = self.linger.get_or_insert_with(Linger::new);
+        match linger.poll(&mut self.connection, &mut self.input, cx) {
+            Poll::Ready(()) => Poll::Ready(Err(end)),
+            Poll::Pending => {
+                self.closing = Some(end);
+                Poll::Pending
             }
         }
     }

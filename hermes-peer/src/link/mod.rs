@@ -13,6 +13,7 @@ mod driver;
 mod establish;
 mod handle;
 mod health;
+mod linger;
 mod stream;
 mod upward;
 

@@ -151,7 +151,13 @@ impl StreamHandle {
     /// The answer was sent, or the end was read: dropping the handle does nothing more.
     pub(crate) fn conclude(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.link.lock().forget(self.id);
+        self.link.command(|core| {
+            core.forget(self.id);
+            if self.id.opener() == Some(core.link.side()) {
+                // Of a stream that has ended nothing is left but its entry, which counts as one that is open.
+                core.link.cancel(self.id, ErrorCode::Cancelled);
+            }
+        });
     }
 }
 

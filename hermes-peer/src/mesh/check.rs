@@ -96,7 +96,12 @@ fn check_json(
     code: ErrorCode,
 ) -> Result<Option<Value>, Fault> {
     if body.content_type != ContentType::Json {
-        return Ok(None);
+        if schema.is_none() {
+            return Ok(None);
+        }
+        let message =
+            format!("{what} has to be JSON, as its schema is for that, and is {:?}", body.content_type);
+        return Err(Fault::new(code, message));
     }
     let mut value =
         parse(&body.bytes).map_err(|refused| Fault::new(code, format!("{what} is no JSON: {refused}")))?;

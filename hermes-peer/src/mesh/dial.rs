@@ -1,7 +1,6 @@
 //! Whom to dial, and when. Start order does not matter: a peer that is not up yet is dialled until it is.
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use tokio::time::Instant;

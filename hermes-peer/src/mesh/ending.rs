@@ -31,7 +31,14 @@ impl Exchange {
         let Route::Remote(remote) = &self.route else { return Verdict::Part(Err(ended_already())) };
         let (node, info) = (remote.peer.node.clone(), remote.info.clone());
         let may_have_run = matches!(lost, StreamLost::LinkEnded { may_have_run: true, .. });
-        self.conclude(false);
+        if *lost == StreamLost::NotTaken {
+            // A provider that is shut down as it should be has not failed.
+            remote.stream.conclude();
+            remote.peer.score.forget();
+            self.is_over = true;
+        } else {
+            self.conclude(false);
+        }
         let is_repeatable = !may_have_run || info.facts.idempotent || info.facts.read_only;
         if !self.is_committed && is_repeatable {
             return Verdict::SendElsewhere;

@@ -21,6 +21,7 @@ use hermes_peer_proto::security::Action;
 
 use crate::link::LinkHandle;
 use crate::mesh::handler::Body;
+use crate::mesh::handler::Scope;
 use crate::mesh::message::outgoing;
 use crate::mesh::state::Mesh;
 use crate::mesh::subscription::Event;
@@ -48,6 +49,8 @@ pub(crate) struct Publication {
     pub(crate) session: Option<SessionId>,
     /// Hops of the event in whose handling this one is published.
     pub(crate) handling: Option<u8>,
+    /// The call in whose handler it is published.
+    pub(crate) parent: Option<Arc<Scope>>,
 }
 
 impl Mesh {
@@ -56,7 +59,7 @@ impl Mesh {
     /// # Errors
     /// `RATE_LIMITED` and `LOOP_DETECTED`.
     pub(crate) fn publish(&self, publication: Publication) -> Result<usize, Fault> {
-        let Publication { topic, body, key, session, handling } = publication;
+        let Publication { topic, body, key, session, handling, parent } = publication;
         let now = Instant::now();
         let hops = next_hops(handling).map_err(|error| {
             tracing::warn!(%topic, "{error}");
@@ -73,15 +76,25 @@ impl Mesh {
         envelope.message_id = Some(message_id);
         envelope.idempotency_key = Some(key.unwrap_or_else(|| message_id.to_string()));
         envelope.hops = hops;
-        envelope.session = session;
+        envelope.session = session.or_else(|| parent.as_ref().and_then(|parent| parent.session));
+        if let Some(parent) = parent {
+            envelope.correlation_id = Some(parent.correlation_id);
+            envelope.causation_id = Some(parent.message_id);
+            envelope.trace = Some(parent.trace.clone());
+        }
         envelope.content_type = body.content_type.clone();
         let targets = self.subscriptions.targets(&topic);
         let count = targets.peers.len() + usize::from(!targets.local.is_empty());
         if !targets.local.is_empty() {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
-            self.subscriptions.is_new(&self.agent, &key, now);
-            let event = Arc::new(Event { topic, envelope: envelope.clone(), body: body.bytes.clone() });
-            targets.local.iter().for_each(|queue| queue.push(event.clone()));
+            if self.subscriptions.is_new(&self.agent, &key, now) {
+                let event = Arc::new(Event {
+                    topic: topic.clone(),
+                    envelope: envelope.clone(),
+                    body: body.bytes.clone(),
+                });
+                targets.local.iter().for_each(|queue| queue.push(event.clone()));
+            }
         }
         for (node, share) in targets.peers {
             self.send_event(&node, &share, envelope.clone(), &body)?;
@@ -226,7 +239,7 @@ impl Mesh {
             capability: None,
             topic: envelope.topic.clone(),
             message_id: envelope.message_id,
-            trace_id: None,
+            trace_id: envelope.correlation_id.or(envelope.message_id),
             session: envelope.session,
             bytes,
             took: None,

@@ -16,6 +16,7 @@ use hermes_peer_proto::wire::MessageId;
 use crate::mesh::call::Part;
 use crate::mesh::dispatch::Outcomes;
 use crate::mesh::dispatch::Request;
+use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Caller;
 use crate::mesh::order::Order;
@@ -37,7 +38,8 @@ impl LocalItems {
     pub(crate) async fn next(&mut self) -> Result<Part, Fault> {
         match self.0.next().await {
             Some(item) => item.map(Part::Item),
-            None => Ok(Part::End(Body::json("null"))),
+            // As over a link: the end of a stream is no item.
+            None => Ok(Part::End(Body::raw(bytes::Bytes::new()))),
         }
     }
 }
@@ -91,9 +93,16 @@ impl Mesh {
         let guard = cancelled.drop_guard();
         Ok(LocalCall {
             answer: Box::pin(async move {
-                let outcome = run.await;
-                drop(guard);
-                outcome
+                Ok(match run.await? {
+                    // Its caller still reads: the call is given up with the stream, not before.
+                    (Answer::Stream(items), writes) => {
+                        let guarded = items.inspect(move |_| {
+                            let _held = &guard;
+                        });
+                        (Answer::Stream(guarded.boxed()), writes)
+                    }
+                    whole => whole,
+                })
             }),
         })
     }

@@ -235,6 +235,11 @@ impl Peer {
         !facts.addresses.is_empty() && (facts.listed.is_empty() || facts.listed.contains(capability))
     }
 
+    /// Whether it provides this and takes no new calls.
+    pub(crate) fn is_draining_from(&self, capability: &CapabilityName) -> bool {
+        self.state.lock().is_draining && self.advertised.load().iter().any(|info| info.name == *capability)
+    }
+
     /// Asks for a link now.
     pub(crate) fn want(&self) {
         self.state.lock().is_wanted = true;

@@ -141,7 +141,7 @@ impl Mesh {
     }
 
     pub(crate) fn readvertise(self: &Arc<Self>) {
-        self.revision.fetch_add(1, Ordering::Relaxed);
+        self.revision.fetch_add(1, Ordering::SeqCst);
         for peer in self.peers.all() {
             if let Some(link) = peer.link.load_full() {
                 self.advertise_to(&link);
@@ -162,9 +162,11 @@ impl Mesh {
         let may_call = |info: &CapabilityInfo| {
             policy.decide(&who, Action::Call { capability: &info.name, access: info.access }).allowed
         };
+        // Before the list is read: whatever changes meanwhile has a later revision, and is stated again under that.
+        let revision = self.revision.load(Ordering::SeqCst);
         let capabilities = self.provided().into_iter().filter(may_call).collect();
         link.set_load(self.load());
-        link.advertise(self.revision.load(Ordering::Relaxed), capabilities);
+        link.advertise(revision, capabilities);
     }
 
     /// Makes the index anew from what linked peers advertise.
@@ -265,8 +267,10 @@ impl Mesh {
                 // One round of attempts at all addresses tells enough about a peer that no file promises.
                 may_come |= peer.state.lock().failures == 0 || peer.is_configured();
                 peer.want();
-            } else if !peer.state.lock().is_known {
-                may_come = true;
+            } else {
+                // It has not said yet what it provides, or it goes and may come back.
+                let is_known = peer.state.lock().is_known;
+                may_come |= !is_known || peer.is_draining_from(&order.capability);
             }
         }
         may_come
@@ -289,8 +293,12 @@ impl Mesh {
             .peers
             .all()
             .into_iter()
-            .filter(|peer| Self::is_wanted_peer(peer, order) && !peer.is_linked())
+            .filter(|peer| {
+                let is_going = peer.is_draining_from(name);
+                Self::is_wanted_peer(peer, order) && (is_going || !peer.is_linked())
+            })
             .map(|peer| match peer.state.lock().last_error.clone() {
+                _ if peer.is_linked() => format!("{}: it is shutting down", peer.node),
                 Some(error) => format!("{}: {error}", peer.node),
                 None => format!("{}: not reached yet", peer.node),
             })

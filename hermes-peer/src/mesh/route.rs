@@ -6,6 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::CapabilityVersion;
@@ -18,6 +21,8 @@ use crate::mesh::peers::Peer;
 const BUSY: u8 = 80;
 /// Failures in a row after which a provider is left alone for a while.
 const FAILURES: u32 = 5;
+/// How long it is left alone. Long enough for a restart, and one call in that time is what another failure costs.
+const LEFT_ALONE: Duration = Duration::from_secs(10);
 /// A latency sample counts for this part of the average: a slow answer is noticed within a few calls.
 const SMOOTHING: u64 = 8;
 /// A provider not called yet is taken to answer in this time, so that newcomers are tried and not flooded.
@@ -30,6 +35,7 @@ pub(crate) struct Score {
     latency: AtomicU64,
     in_flight: AtomicU32,
     failures: AtomicU32,
+    failed_at: Mutex<Option<Instant>>,
 }
 
 impl Score {
@@ -42,6 +48,7 @@ impl Score {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let Some(took) = took else {
             self.failures.fetch_add(1, Ordering::Relaxed);
+            *self.failed_at.lock() = Some(Instant::now());
             return;
         };
         self.failures.store(0, Ordering::Relaxed);
@@ -57,8 +64,16 @@ impl Score {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// It failed so often in a row that it is left alone for now.
     pub(crate) fn is_failing(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= FAILURES
+            && self.failed_at.lock().is_some_and(|at| at.elapsed() < LEFT_ALONE)
+    }
+
+    /// Another process has taken the peer's place: what is known of the one before says nothing about it.
+    pub(crate) fn start_over(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.latency.store(0, Ordering::Relaxed);
     }
 
     /// How long a call would take there, in microseconds.
@@ -156,6 +171,23 @@ mod tests {
         let drawn =
             (0..100).filter(|n| draw(&pool, f64::from(*n) / 100.0).unwrap().peer.node == canary.peer.node);
         assert_eq!(drawn.count(), 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_failed_is_left_alone_for_a_while_and_not_for_ever() {
+        let score = Score::default();
+        let fail = || {
+            score.begin();
+            score.finish(None);
+        };
+        (0..FAILURES).for_each(|_| fail());
+        assert!(score.is_failing());
+        tokio::time::advance(LEFT_ALONE).await;
+        assert!(!score.is_failing(), "it is tried again");
+        fail();
+        assert!(score.is_failing(), "and one more failure is enough");
+        score.start_over();
+        assert!(!score.is_failing());
     }
 
     #[test]

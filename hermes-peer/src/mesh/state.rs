@@ -158,6 +158,8 @@ impl Mesh {
             facts.failures = 0;
             facts.last_error = None;
             facts.is_draining = false;
+            // Another process may provide something else: it has not said yet.
+            facts.is_known &= is_resumed;
         }
         let identity = link.peer();
         if is_resumed {
@@ -166,6 +168,7 @@ impl Mesh {
         } else {
             tracing::info!(peer = %peer.node, agent = %identity.agent(), "peer up");
             self.observe_peer(&peer.node, PeerState::Linked, identity.agent().as_str());
+            peer.score.start_over();
             self.advertise_to(link);
             self.subscribe_to(link);
         }

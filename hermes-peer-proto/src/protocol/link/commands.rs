@@ -253,8 +253,13 @@ impl Link {
         Some(received)
     }
 
-    /// States all that we provide. It is said again on every new connection.
+    /// States all that we provide. It is said again on every new connection. What is older than what was stated before is
+    /// passed over: two tasks that state at once may come in either order.
     pub fn advertise(&mut self, revision: u64, capabilities: Vec<CapabilityInfo>) {
+        if revision < self.advertised_revision {
+            return;
+        }
+        self.advertised_revision = revision;
         let mut parts: Vec<Vec<CapabilityInfo>> = vec![Vec::new()];
         let mut len = 0;
         for info in capabilities {
@@ -281,10 +286,15 @@ impl Link {
         self.advertise_next = 0;
     }
 
-    /// States all that we subscribe to. It is said again on every new connection.
+    /// States all that we subscribe to. It is said again on every new connection. What is older than what was stated before
+    /// is passed over.
     pub fn subscribe(&mut self, revision: u64, subscriptions: Vec<Interest>) {
+        if self.subscribed.as_ref().is_some_and(|(stated, _)| revision < *stated) {
+            return;
+        }
         let statement = Subscribe { revision, subscriptions };
-        self.subscribed = Some(Frame::control(MessageType::Subscribe, StreamId::LINK, statement.encode()));
+        let frame = Frame::control(MessageType::Subscribe, StreamId::LINK, statement.encode());
+        self.subscribed = Some((revision, frame));
         self.is_subscribe_due = true;
     }
 

@@ -80,8 +80,10 @@ pub struct Link {
     pub(super) heartbeat_reply: Option<u64>,
     /// All that we provide, as last stated, and which parts the connection has not carried yet.
     pub(super) advertised: Vec<Frame>,
+    pub(super) advertised_revision: u64,
     pub(super) advertise_next: usize,
-    pub(super) subscribed: Option<Frame>,
+    /// All that we subscribe to, as last stated, and the revision of that.
+    pub(super) subscribed: Option<(u64, Frame)>,
     pub(super) is_subscribe_due: bool,
     /// Parts of the peer's statement that have come so far.
     pub(super) advertise_parts: Vec<CapabilityInfo>,
@@ -150,6 +152,7 @@ impl Link {
             is_link_window_due: false,
             heartbeat_reply: None,
             advertised: Vec::new(),
+            advertised_revision: 0,
             advertise_next: 0,
             subscribed: None,
             is_subscribe_due: false,

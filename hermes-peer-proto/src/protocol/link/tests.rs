@@ -21,6 +21,7 @@ use crate::testing::message;
 use crate::wire::CapabilityInfo;
 use crate::wire::ErrorCode;
 use crate::wire::GoAwayReason;
+use crate::wire::Interest;
 use crate::wire::MessageType;
 use crate::wire::StreamId;
 
@@ -345,6 +346,23 @@ fn advertisements_and_subscriptions_are_said_again_on_a_new_connection() {
     pair.resume();
     pair.settle();
     assert!(pair.notices_b.iter().any(is_all));
+}
+
+#[test]
+fn what_is_stated_late_does_not_overwrite_what_is_newer() {
+    let mut pair = pair();
+    let info = |name: &str| CapabilityInfo::new(name.parse().unwrap());
+    let interest = |pattern: &str| Interest { pattern: pattern.parse().unwrap(), group: None };
+    pair.a.advertise(2, vec![info("demo.new")]);
+    pair.a.advertise(1, vec![]);
+    pair.a.subscribe(2, vec![interest("new.*")]);
+    pair.a.subscribe(1, vec![]);
+    pair.settle();
+    let advertised =
+        |notice: &Notice| matches!(notice, Notice::Advertised(got) if *got == [info("demo.new")]);
+    let subscribed =
+        |notice: &Notice| matches!(notice, Notice::Subscribed(got) if *got == [interest("new.*")]);
+    assert!(pair.notices_b.iter().any(advertised) && pair.notices_b.iter().any(subscribed));
 }
 
 #[test]

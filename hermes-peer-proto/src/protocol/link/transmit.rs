@@ -98,7 +98,7 @@ impl Link {
             }
         }
         if std::mem::take(&mut self.is_subscribe_due)
-            && let Some(frame) = &self.subscribed
+            && let Some((_, frame)) = &self.subscribed
         {
             batch.push(version, frame);
         }
