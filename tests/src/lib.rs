@@ -1,9 +1,18 @@
 //! What tests of whole nodes share.
 
+pub mod proxy;
+pub mod raw;
+
 use std::path::Path;
+use std::time::Duration;
 
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
+use hermes_peer::certificates::Authority;
+use hermes_peer::certificates::DEFAULT_VALIDITY;
+use tokio::time::Instant;
+
+use crate::raw::RawIdentity;
 
 /// A folder with a development CA of its own: nodes that are built with it trust each other and nobody else, and are not
 /// seen by whatever else runs on the machine.
@@ -43,6 +52,30 @@ impl Lab {
             .without_local_discovery()
     }
 
+    /// The lab's authority.
+    ///
+    /// # Panics
+    /// If it can be neither opened nor made.
+    pub fn authority(&self) -> Authority {
+        let folder = self.folder.path().join("ca");
+        if folder.join("ca.pem").exists() {
+            return Authority::open(&folder).expect("the lab's authority is whole");
+        }
+        Authority::create(&folder).expect("an authority can be made")
+    }
+
+    /// A raw peer of agent `agent://default/lab/NAME` with a certificate of the lab's authority.
+    ///
+    /// # Panics
+    /// If the name is none.
+    pub fn raw(&self, name: &str) -> RawIdentity {
+        let agent = format!("agent://default/lab/{name}");
+        let node = name.parse().expect("the test names a node");
+        let parsed = agent.parse().expect("the test names an agent");
+        let issued = self.authority().issue(&parsed, &node, DEFAULT_VALIDITY).expect("the authority issues");
+        RawIdentity::mtls(&agent, name, &issued.cert, &issued.key)
+    }
+
     /// A node that listens on a free port.
     pub fn provider(&self, name: &str) -> NodeBuilder {
         self.builder(name).listen("127.0.0.1:0")
@@ -60,4 +93,23 @@ impl Lab {
 /// If it does not listen.
 pub fn endpoint(node: &Node) -> String {
     node.address().expect("the node listens").to_string()
+}
+
+/// Waits until something holds.
+///
+/// # Panics
+/// If it does not within `patience`.
+pub async fn until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Memory of this process that is in use, in bytes; `None` where the system does not say.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
