@@ -67,10 +67,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// The user's to mend: arguments, configuration, input.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::Told {
-            exit: Exit::Usage,
-            message: message.into(),
-        }
+        Self::Told { exit: Exit::Usage, message: message.into() }
     }
 
     /// The result cannot be written.
@@ -78,10 +75,7 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::ReaderLeft
         } else {
-            Self::Told {
-                exit: Exit::Other,
-                message: format!("cannot write the output: {error}"),
-            }
+            Self::Told { exit: Exit::Other, message: format!("cannot write the output: {error}") }
         }
     }
 }
@@ -128,16 +122,10 @@ mod tests {
 
     #[test]
     fn a_reader_who_leaves_is_no_failure() {
-        assert!(matches!(
-            Failure::output(io::ErrorKind::BrokenPipe.into()),
-            Failure::ReaderLeft
-        ));
+        assert!(matches!(Failure::output(io::ErrorKind::BrokenPipe.into()), Failure::ReaderLeft));
         assert!(matches!(
             Failure::output(io::ErrorKind::StorageFull.into()),
-            Failure::Told {
-                exit: Exit::Other,
-                ..
-            }
+            Failure::Told { exit: Exit::Other, .. }
         ));
     }
 }

@@ -23,10 +23,7 @@ impl Output {
     pub(crate) fn stdout() -> Self {
         let stdout = io::stdout();
         let is_coloured = AutoStream::choice(&stdout) != ColorChoice::Never;
-        Self {
-            out: Box::new(BufWriter::new(stdout)),
-            style: Style { is_coloured },
-        }
+        Self { out: Box::new(BufWriter::new(stdout)), style: Style { is_coloured } }
     }
 
     /// How to print.
@@ -77,11 +74,7 @@ impl Style {
             Paint::Aside => anstyle::Style::new().dimmed(),
             Paint::Plain => anstyle::Style::new(),
         };
-        if self.is_coloured {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        if self.is_coloured { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 }
 
@@ -116,10 +109,7 @@ pub(crate) struct Column {
 impl Table {
     /// A table with these columns and no rows.
     pub(crate) fn new(columns: &[Column]) -> Self {
-        Self {
-            columns: columns.to_vec(),
-            rows: Vec::new(),
-        }
+        Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row below the others.
@@ -148,11 +138,7 @@ impl Table {
     }
 
     fn width(&self, index: usize) -> usize {
-        let lengths = self
-            .rows
-            .iter()
-            .filter_map(|row| row.get(index))
-            .map(|cell| cell.chars().count());
+        let lengths = self.rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.chars().count());
         lengths.filter(|length| *length <= MAX_COLUMN).max().unwrap_or(0)
     }
 }
@@ -161,11 +147,7 @@ impl Table {
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || is_steering(c) {
-            shown.extend(c.escape_unicode())
-        } else {
-            shown.push(c)
-        }
+        if c.is_control() || is_steering(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
     }
     shown
 }
@@ -215,9 +197,6 @@ mod tests {
 
     #[test]
     fn nothing_from_outside_steers_the_terminal() {
-        assert_eq!(
-            printable("a\u{1b}[2Jb\n\u{202e}知識"),
-            "a\\u{1b}[2Jb\\u{a}\\u{202e}知識"
-        );
+        assert_eq!(printable("a\u{1b}[2Jb\n\u{202e}知識"), "a\\u{1b}[2Jb\\u{a}\\u{202e}知識");
     }
 }

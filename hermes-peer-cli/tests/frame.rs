@@ -25,10 +25,7 @@ fn command(args: &[&str]) -> Command {
 
 fn run(args: &[&str], stdin: &[u8]) -> Output {
     let mut command = command(args);
-    let command = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin).unwrap();
     child.wait_with_output().unwrap()
@@ -39,15 +36,9 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 fn bytes() -> Vec<u8> {
-    let digits: String = HEX
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .flat_map(str::split_whitespace)
-        .collect();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-        .collect()
+    let digits: String =
+        HEX.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect();
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
 #[test]
@@ -79,21 +70,13 @@ fn hex_and_binary_from_stdin_and_file_are_shown_alike() {
 #[test]
 fn json_is_one_object_per_line_and_nothing_else() {
     let out = run(&["frame", "decode", "--json"], HEX.as_bytes());
-    let frames: Vec<serde_json::Value> = text(&out.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let frames: Vec<serde_json::Value> =
+        text(&out.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(frames.len(), 2);
     assert_eq!(frames[0]["type"], "REQUEST");
     let fields = frames[0]["fields"].as_array().unwrap();
-    let capability = fields
-        .iter()
-        .find(|field| field["name"] == "envelope.capability")
-        .unwrap();
-    assert_eq!(
-        (&capability["offset"], &capability["value"]),
-        (&19.into(), &"demo.echo".into())
-    );
+    let capability = fields.iter().find(|field| field["name"] == "envelope.capability").unwrap();
+    assert_eq!((&capability["offset"], &capability["value"]), (&19.into(), &"demo.echo".into()));
     assert_eq!(frames[1]["offset"], 35);
 }
 
@@ -104,10 +87,7 @@ fn what_is_right_is_shown_before_the_byte_that_is_wrong() {
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stdout).contains("demo.echo"));
     let told = text(&out.stderr);
-    assert!(
-        told.contains("byte 41 (0x29): message_type: unknown message type 99"),
-        "{told}"
-    );
+    assert!(told.contains("byte 41 (0x29): message_type: unknown message type 99"), "{told}");
     assert!(told.contains("02 80 [63] 00 00"), "{told}");
     let json = run(&["frame", "decode", "--json"], hex.as_bytes());
     let last: serde_json::Value = serde_json::from_str(text(&json.stdout).lines().last().unwrap()).unwrap();
@@ -122,30 +102,14 @@ fn input_that_is_no_frame_is_refused_with_its_place() {
             "48 52 4g",
             "stdin: line 1, column 8: expected a hexadecimal digit, got `g`",
         ),
-        (
-            &["frame", "decode"],
-            "",
-            "stdin: expected frames, and it is empty",
-        ),
-        (
-            &["frame", "decode", "/no/such/file"],
-            "",
-            "cannot read /no/such/file",
-        ),
-        (
-            &["frame", "decode", "--hex", "--binary"],
-            "",
-            "cannot be used with",
-        ),
+        (&["frame", "decode"], "", "stdin: expected frames, and it is empty"),
+        (&["frame", "decode", "/no/such/file"], "", "cannot read /no/such/file"),
+        (&["frame", "decode", "--hex", "--binary"], "", "cannot be used with"),
         (&["frame", "decoed"], "", "decode"),
     ] {
         let out = run(args, stdin.as_bytes());
         assert_eq!((out.status.code(), text(&out.stdout)), (Some(2), ""), "{args:?}");
-        assert!(
-            text(&out.stderr).contains(expected),
-            "{args:?}: {}",
-            text(&out.stderr)
-        );
+        assert!(text(&out.stderr).contains(expected), "{args:?}: {}", text(&out.stderr));
     }
 }
 
@@ -154,11 +118,7 @@ fn a_message_without_its_end_is_a_note_and_no_failure() {
     let hex = "48524d53 02 00 04 03000000 04000000 00 0a 3132";
     let out = run(&["frame", "decode"], hex.as_bytes());
     assert_eq!(out.status.code(), Some(0));
-    assert!(
-        text(&out.stderr).contains("2 of 10 bytes of its body"),
-        "{}",
-        text(&out.stderr)
-    );
+    assert!(text(&out.stderr).contains("2 of 10 bytes of its body"), "{}", text(&out.stderr));
 }
 
 // FC-080
@@ -169,11 +129,7 @@ fn a_reader_who_leaves_ends_it_quietly() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes().repeat(1000)).unwrap();
     let path = file.path().to_str().unwrap();
-    let out = command(&["frame", "decode", path])
-        .stdout(writer)
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
+    let out = command(&["frame", "decode", path]).stdout(writer).stderr(Stdio::piped()).output().unwrap();
     assert_eq!((out.status.code(), text(&out.stderr)), (Some(0), ""));
 }
 
@@ -181,37 +137,23 @@ fn a_reader_who_leaves_ends_it_quietly() {
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
-    for args in [
-        &["frame", "decode", "-"][..],
-        &["completions", "bash"],
-        &["--help"],
-    ] {
+    for args in [&["frame", "decode", "-"][..], &["completions", "bash"], &["--help"]] {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut child = command(args)
-            .stdin(Stdio::piped())
-            .stdout(full)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command(args).stdin(Stdio::piped()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
         // Verbs that take no input may be gone already.
         drop(child.stdin.take().unwrap().write_all(HEX.as_bytes()));
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(1), "{args:?}");
         let told = text(&out.stderr);
-        assert!(
-            told.contains("cannot write the output") && !told.contains("panicked"),
-            "{told}"
-        );
+        assert!(told.contains("cannot write the output") && !told.contains("panicked"), "{told}");
     }
 }
 
 // FC-080
 #[test]
 fn there_is_no_colour_where_there_is_no_terminal() {
-    let out = run(
-        &["frame", "decode"],
-        HEX.replace("02 80 0a", "02 80 63").as_bytes(),
-    );
+    let out = run(&["frame", "decode"], HEX.replace("02 80 0a", "02 80 63").as_bytes());
     assert!(!out.stdout.contains(&0x1b) && !out.stderr.contains(&0x1b));
 }
 
@@ -229,9 +171,6 @@ fn completions_and_man_pages_are_there() {
     );
     assert!(text(&page.stdout).contains("130"), "the exit codes are on it");
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(
-        run(&["man", dir.path().to_str().unwrap()], b"").status.code(),
-        Some(0)
-    );
+    assert_eq!(run(&["man", dir.path().to_str().unwrap()], b"").status.code(), Some(0));
     assert!(dir.path().join("hermes-peer-frame-decode.1").exists());
 }

@@ -35,11 +35,7 @@ const KEYS: [(&str, &str); 13] = [
 ];
 
 /// What `access` may be, and the variant of `hermes_peer::Access` that it means.
-const ACCESS: [(&str, &str); 3] = [
-    ("public", "Public"),
-    ("restricted", "Restricted"),
-    ("admin", "Admin"),
-];
+const ACCESS: [(&str, &str); 3] = [("public", "Public"), ("restricted", "Restricted"), ("admin", "Admin")];
 
 /// Longest slot name in bytes, as in `hermes_peer::SlotName`.
 const MAX_SLOT: usize = 63;
@@ -76,11 +72,7 @@ pub(crate) fn parse(args: TokenStream, diag: &mut Diag) -> Attrs {
 
 fn parse_list(input: ParseStream<'_>, attrs: &mut Attrs, diag: &mut Diag) -> syn::Result<()> {
     if !input.peek(Lit) {
-        let at = if input.is_empty() {
-            Span::call_site()
-        } else {
-            input.span()
-        };
+        let at = if input.is_empty() { Span::call_site() } else { input.span() };
         let message = "the capability's name comes first: `#[capability(\"domain.action\", …)]`";
         diag.push(syn::Error::new(at, message));
     }
@@ -118,10 +110,9 @@ fn parse_item(
                 attrs.name = Some(name);
                 Ok(())
             }
-            other if is_first => Err(syn::Error::new_spanned(
-                other,
-                "a capability's name is a text, like \"text.echo\"",
-            )),
+            other if is_first => {
+                Err(syn::Error::new_spanned(other, "a capability's name is a text, like \"text.echo\""))
+            }
             other => Err(syn::Error::new_spanned(
                 other,
                 "a value needs its key: write `key = value`; only the name, which comes first, has none",
@@ -139,10 +130,7 @@ fn parse_item(
         None
     };
     if given.contains(&key) {
-        return Err(syn::Error::new_spanned(
-            &key,
-            format!("`{key}` is given twice: keep one"),
-        ));
+        return Err(syn::Error::new_spanned(&key, format!("`{key}` is given twice: keep one")));
     }
     given.push(key.clone());
     set(attrs, key, value, diag)
@@ -175,15 +163,9 @@ fn set(attrs: &mut Attrs, key: Ident, value: Option<Expr>, diag: &mut Diag) -> s
             let names = KEYS.map(|(name, _)| name);
             let remedy = match nearest(unknown, &names) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!(
-                    "the keys are {}",
-                    names.map(|name| format!("`{name}`")).join(", ")
-                ),
+                None => format!("the keys are {}", names.map(|name| format!("`{name}`")).join(", ")),
             };
-            return Err(syn::Error::new_spanned(
-                &key,
-                format!("there is no key `{unknown}`: {remedy}"),
-            ));
+            return Err(syn::Error::new_spanned(&key, format!("there is no key `{unknown}`: {remedy}")));
         }
     }
     Ok(())
@@ -202,10 +184,7 @@ fn flag(key: Ident, value: Option<Expr>) -> syn::Result<Ident> {
 /// The value of a key that needs one, out of the invisible groups in which `macro_rules` wraps what it passes on.
 fn given(key: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
     let mut value = value.ok_or_else(|| {
-        let example = KEYS
-            .iter()
-            .find(|(name, _)| key == name)
-            .map_or("", |(_, example)| example);
+        let example = KEYS.iter().find(|(name, _)| key == name).map_or("", |(_, example)| example);
         syn::Error::new_spanned(key, format!("`{key}` needs a value, such as `{example}`"))
     })?;
     while let Expr::Group(group) = value {
@@ -216,9 +195,7 @@ fn given(key: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
 
 fn text(key: &Ident, value: Option<Expr>, kind: &str) -> syn::Result<LitStr> {
     match given(key, value)? {
-        Expr::Lit(syn::ExprLit {
-            lit: Lit::Str(text), ..
-        }) => Ok(text),
+        Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
         other => Err(syn::Error::new_spanned(other, format!("`{key}` is {kind}"))),
     }
 }
@@ -239,11 +216,7 @@ fn version(key: &Ident, value: Option<Expr>) -> syn::Result<[u32; 3]> {
     let numbers: Option<Vec<u32>> = text
         .value()
         .split('.')
-        .map(|part| {
-            part.parse()
-                .ok()
-                .filter(|number: &u32| number.to_string() == part)
-        })
+        .map(|part| part.parse().ok().filter(|number: &u32| number.to_string() == part))
         .collect();
     numbers
         .and_then(|numbers| numbers.try_into().ok())
@@ -262,18 +235,11 @@ fn access(key: &Ident, value: Option<Expr>) -> syn::Result<Ident> {
 fn number(key: &Ident, value: Option<Expr>, range: RangeInclusive<u64>) -> syn::Result<u64> {
     let value = given(key, value)?;
     let number = match &value {
-        Expr::Lit(syn::ExprLit {
-            lit: Lit::Int(number),
-            ..
-        }) => number.base10_parse().ok(),
+        Expr::Lit(syn::ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
         _ => None,
     };
     number.filter(|number| range.contains(number)).ok_or_else(|| {
-        let message = format!(
-            "`{key}` is a whole number from {} to {}",
-            range.start(),
-            range.end()
-        );
+        let message = format!("`{key}` is a whole number from {} to {}", range.start(), range.end());
         syn::Error::new_spanned(value, message)
     })
 }
@@ -293,10 +259,7 @@ fn slots(key: &Ident, value: Option<Expr>, diag: &mut Diag) -> syn::Result<Vec<L
                 "a slot is named by 1 to 63 bytes of a-z, 0-9, `.`, `_` and `-`, like \"intent\"",
             ),
             Ok(slot) if slots.contains(&slot) => {
-                diag.error(
-                    &slot,
-                    format!("slot \"{}\" is listed twice: keep one", slot.value()),
-                );
+                diag.error(&slot, format!("slot \"{}\" is listed twice: keep one", slot.value()));
             }
             Ok(slot) => slots.push(slot),
         }

@@ -17,7 +17,6 @@ use crate::model::Handler;
 use crate::model::Parameter;
 use crate::model::Returned;
 use crate::model::doc_text;
-use crate::model::shadows;
 
 /// Longest capability name in bytes, as in `hermes_peer::CapabilityName`.
 const MAX_NAME: usize = 128;
@@ -51,15 +50,8 @@ fn check_name(name: &LitStr, diag: &mut Diag) {
         );
         diag.error(name, message);
     } else if !is_name(&given) {
-        let meant = given
-            .to_lowercase()
-            .replace(['-', ' '], "_")
-            .replace(['/', ':'], ".");
-        let hint = if is_name(&meant) {
-            format!(": did you mean \"{meant}\"?")
-        } else {
-            String::new()
-        };
+        let meant = given.to_lowercase().replace(['-', ' '], "_").replace(['/', ':'], ".");
+        let hint = if is_name(&meant) { format!(": did you mean \"{meant}\"?") } else { String::new() };
         let rule = "a capability is named `domain.action`, two or more words of a-z, 0-9 and `_` joined by dots, like \"text.echo\"";
         diag.error(name, format!("{rule}{hint}"));
     }
@@ -67,10 +59,7 @@ fn check_name(name: &LitStr, diag: &mut Diag) {
 
 fn is_name(name: &str) -> bool {
     let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    name.contains('.')
-        && name
-            .split('.')
-            .all(|word| !word.is_empty() && word.bytes().all(is_allowed))
+    name.contains('.') && name.split('.').all(|word| !word.is_empty() && word.bytes().all(is_allowed))
 }
 
 fn check_facts(attrs: &Attrs, diag: &mut Diag) {
@@ -115,13 +104,6 @@ fn check_signature(function: &ItemFn, diag: &mut Diag) {
 fn check_parameters(function: &ItemFn, diag: &mut Diag) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     for argument in &function.sig.inputs {
-        if shadows(argument, function) {
-            let message = format!(
-                "`{}` is also the name of the handler, which becomes a value that nothing can shadow: rename the parameter",
-                function.sig.ident
-            );
-            diag.error(argument, message);
-        }
         match argument {
             FnArg::Receiver(receiver) => diag.error(
                 receiver,
@@ -138,11 +120,7 @@ fn check_parameter(typed: &PatType, before: &[Parameter], diag: &mut Diag) -> Op
     let ty = &*typed.ty;
     if let Type::Reference(reference) = ty {
         let owned = reference.elem.to_token_stream();
-        let remedy = if owned.to_string() == "str" {
-            "String".to_owned()
-        } else {
-            owned.to_string()
-        };
+        let remedy = if owned.to_string() == "str" { "String".to_owned() } else { owned.to_string() };
         diag.error(
             ty,
             format!(

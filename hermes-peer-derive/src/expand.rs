@@ -14,27 +14,35 @@ use crate::attr::Attrs;
 use crate::model::Handler;
 use crate::model::Parameter;
 
-/// A value that stands for the handler, the handler itself, and the capability that it is.
+/// What the handler's name stands for, the handler itself, and the capability that it is.
 pub(crate) fn handler(handler: &Handler) -> TokenStream {
-    let unit = unit(&handler.function, &handler.description);
+    let named = named(&handler.function, &handler.description);
     let run = run(&handler.function);
     let capability = capability(handler);
-    quote! { #unit #run #capability }
+    quote! { #named #run #capability }
 }
 
-/// The unit struct of the function's name.
-pub(crate) fn unit(function: &ItemFn, description: &LitStr) -> TokenStream {
+/// The function's name as a type, and as a function that makes its one value. A unit struct would be both, but no
+/// variable could have its name; a function's name they can take.
+pub(crate) fn named(function: &ItemFn, description: &LitStr) -> TokenStream {
     let name = &function.sig.ident;
     let visibility = &function.vis;
-    let everywhere = attributes(function, is_for_all);
+    let everywhere: Vec<_> = attributes(function, is_for_all).collect();
     let docs: Vec<_> = attributes(function, |attribute| attribute.path().is_ident("doc")).collect();
     // A public item without documentation would be a lint's warning in code that the author did not write.
     let described = docs.is_empty().then(|| quote! { #[doc = #description] });
     quote! {
         #(#docs)* #described #(#everywhere)*
-        #[allow(non_camel_case_types, clippy::exhaustive_structs)]
+        #[allow(non_camel_case_types, clippy::empty_structs_with_brackets, clippy::exhaustive_structs)]
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-        #visibility struct #name;
+        #visibility struct #name {}
+
+        #[doc(hidden)]
+        #(#everywhere)*
+        #[allow(clippy::must_use_candidate)]
+        #visibility const fn #name() -> #name {
+            #name {}
+        }
     }
 }
 
@@ -47,9 +55,7 @@ pub(crate) fn run(function: &ItemFn) -> TokenStream {
     signature.ident = format_ident!("run", span = name.span());
     let everywhere = attributes(function, is_for_all);
     // The lints are those that the author cannot heed: a handler is always async, and its page is the struct's.
-    let own = attributes(function, |attribute| {
-        !attribute.path().is_ident("doc") && !is_for_all(attribute)
-    });
+    let own = attributes(function, |attribute| !attribute.path().is_ident("doc") && !is_for_all(attribute));
     quote! {
         #(#everywhere)*
         impl #name {
@@ -70,10 +76,7 @@ pub(crate) fn attributes(
     function: &ItemFn,
     is_wanted: fn(&Attribute) -> bool,
 ) -> impl Iterator<Item = &Attribute> {
-    function
-        .attrs
-        .iter()
-        .filter(move |attribute| is_wanted(attribute))
+    function.attrs.iter().filter(move |attribute| is_wanted(attribute))
 }
 
 fn capability(handler: &Handler) -> TokenStream {
@@ -93,9 +96,7 @@ fn capability(handler: &Handler) -> TokenStream {
 }
 
 fn info(handler: &Handler) -> TokenStream {
-    let Handler {
-        name, description, ..
-    } = handler;
+    let Handler { name, description, .. } = handler;
     let output = &handler.returned.output;
     let input = handler.input().map_or_else(|| schema(&unit_type()), schema);
     let item = handler.item().map(|item| {
@@ -128,39 +129,20 @@ fn unit_type() -> Type {
 
 /// The fields that the attribute sets; the others keep the defaults of `CapabilityInfo`.
 fn given(attrs: &Attrs) -> TokenStream {
-    let facts = [
-        &attrs.idempotent,
-        &attrs.read_only,
-        &attrs.destructive,
-        &attrs.reentrant,
-    ];
-    let facts = facts
-        .into_iter()
-        .flatten()
-        .map(|fact| quote! { __info.facts.#fact = true; });
-    let cost = attrs
-        .cost
-        .map(Literal::u64_unsuffixed)
-        .map(|cost| quote! { __info.cost = #cost; });
-    let weight = attrs
-        .weight
-        .map(Literal::u64_unsuffixed)
-        .map(|weight| quote! { __info.weight = #weight; });
-    let access = attrs
-        .access
-        .as_ref()
-        .map(|access| quote! { __info.access = ::hermes_peer::Access::#access; });
+    let facts = [&attrs.idempotent, &attrs.read_only, &attrs.destructive, &attrs.reentrant];
+    let facts = facts.into_iter().flatten().map(|fact| quote! { __info.facts.#fact = true; });
+    let cost = attrs.cost.map(Literal::u64_unsuffixed).map(|cost| quote! { __info.cost = #cost; });
+    let weight = attrs.weight.map(Literal::u64_unsuffixed).map(|weight| quote! { __info.weight = #weight; });
+    let access =
+        attrs.access.as_ref().map(|access| quote! { __info.access = ::hermes_peer::Access::#access; });
     let version = attrs.version.map(|[major, minor, patch]| {
         quote! { __info.version = ::hermes_peer::__private::version(#major, #minor, #patch); }
     });
     let slots = [("reads", &attrs.reads), ("writes", &attrs.writes)];
-    let slots = slots
-        .into_iter()
-        .filter(|(_, slots)| !slots.is_empty())
-        .map(|(field, slots)| {
-            let field = format_ident!("{field}");
-            quote! { __info.#field = ::hermes_peer::__private::slots(&[#(#slots),*]); }
-        });
+    let slots = slots.into_iter().filter(|(_, slots)| !slots.is_empty()).map(|(field, slots)| {
+        let field = format_ident!("{field}");
+        quote! { __info.#field = ::hermes_peer::__private::slots(&[#(#slots),*]); }
+    });
     quote! { #(#facts)* #cost #weight #access #version #(#slots)* }
 }
 
@@ -180,17 +162,13 @@ fn limits(attrs: &Attrs) -> Option<TokenStream> {
     })
 }
 
-/// The names of its own begin with underscores: a handler may be called `input`, and then nothing else can.
+/// The names of its own begin with underscores: the module may have a constant of any other, which nothing can shadow.
 fn handle(handler: &Handler) -> TokenStream {
     let name = &handler.function.sig.ident;
     let output = &handler.returned.output;
-    let items = handler
-        .item()
-        .map(|item| quote! { let __items = __request.take_items::<#item>(); });
+    let items = handler.item().map(|item| quote! { let __items = __request.take_items::<#item>(); });
     let mutable = items.as_ref().map(|_| quote! { mut });
-    let input = handler
-        .input()
-        .map(|input| quote! { let __input = __request.input::<#input>()?; });
+    let input = handler.input().map(|input| quote! { let __input = __request.input::<#input>()?; });
     let arguments = handler.parameters.iter().map(|parameter| match parameter {
         Parameter::Context => quote! { __context },
         Parameter::Incoming(_) => quote! { __items },

@@ -9,21 +9,19 @@ use syn::ItemFn;
 use syn::LitStr;
 
 use crate::expand;
-use crate::model::shadows;
 
 /// The function, kept whole, under the names that it would have had.
 pub(crate) fn handler(function: &ItemFn) -> TokenStream {
-    // A method stands in an `impl`, where no struct can; and a unit struct would refuse the parameter of its name.
-    let stays = |argument: &FnArg| matches!(argument, FnArg::Receiver(_)) || shadows(argument, function);
-    if function.sig.inputs.iter().any(stays) {
+    // A method stands in an `impl`, where no struct can.
+    if function.sig.inputs.iter().any(|argument| matches!(argument, FnArg::Receiver(_))) {
         return function.to_token_stream();
     }
     let name = &function.sig.ident;
-    let unit = expand::unit(function, &LitStr::new("No capability yet.", name.span()));
+    let named = expand::named(function, &LitStr::new("No capability yet.", name.span()));
     let run = expand::run(function);
     let everywhere = expand::attributes(function, expand::is_for_all);
     quote! {
-        #unit
+        #named
         #[allow(dead_code)]
         #run
         #(#everywhere)*

@@ -72,9 +72,8 @@ use crate::diag::Diag;
 ///
 /// # What it becomes
 ///
-/// - A unit struct of the function's name and visibility, with its doc comment, that implements `Capability`. So the name
-///   is a value, as `.capability(retrieve)` takes it; and since nothing can shadow such a value, no variable of the
-///   module can have that name.
+/// - A struct of the function's name and visibility, with its doc comment, that implements `Capability`; and a function
+///   of that name that makes it, so that `.capability(retrieve)` takes the name alone. Elsewhere it is `retrieve()`.
 /// - The function itself as `retrieve::run`, with its other attributes: a unit test awaits `retrieve::run(question, context)`.
 ///
 /// It stands on free functions only, not inside an `impl`.
@@ -100,9 +99,9 @@ use crate::diag::Diag;
 /// | a handler has no generic parameters …, a schema needs a type with a name … | name the types; a stream is `Items<T>` |
 /// | a handler has one input | put both into one struct: callers name its fields |
 /// | a handler owns what it is given … | take `String` for `&str`, `T` for `&T` |
-/// | `…` is also the name of the handler … | rename the parameter |
 /// | a handler returns a `Result` | `-> Result<Output, Failure>` |
 /// | a capability needs a description … | write a doc comment or `description = "…"` |
+/// | this function takes 0 arguments | the handler as a plain function is `retrieve::run` |
 /// | the trait bound `T: JsonSchema` (or `Serialize`, `Deserialize`) is not satisfied | derive it on the type of the input or the result |
 /// | future cannot be sent between threads safely | do not keep an `Rc`, a `RefCell` or a lock's guard across an `.await` |
 #[proc_macro_attribute]
@@ -127,9 +126,7 @@ fn capability_tokens(
             None
         }
     };
-    let handler = function
-        .as_ref()
-        .and_then(|function| check::check(attrs, function, &mut diag));
+    let handler = function.as_ref().and_then(|function| check::check(attrs, function, &mut diag));
     match diag.finish(handler) {
         Ok(handler) => expand::handler(&handler),
         Err(mut errors) => {

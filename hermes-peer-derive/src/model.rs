@@ -4,13 +4,11 @@ use proc_macro2::Span;
 use syn::Attribute;
 use syn::Expr;
 use syn::ExprLit;
-use syn::FnArg;
 use syn::GenericArgument;
 use syn::ItemFn;
 use syn::Lit;
 use syn::LitStr;
 use syn::Meta;
-use syn::Pat;
 use syn::PathArguments;
 use syn::PathSegment;
 use syn::Type;
@@ -64,9 +62,9 @@ impl Parameter {
     pub(crate) fn read(ty: &Type) -> Option<Self> {
         match last_segment(ty) {
             Some(segment) if segment.ident == "Context" => Some(Self::Context),
-            Some(segment) if segment.ident == "Incoming" => type_arguments(segment)
-                .next()
-                .map(|item| Self::Incoming(item.clone())),
+            Some(segment) if segment.ident == "Incoming" => {
+                type_arguments(segment).next().map(|item| Self::Incoming(item.clone()))
+            }
             _ => Some(Self::Input(ty.clone())),
         }
     }
@@ -92,14 +90,6 @@ impl Returned {
     }
 }
 
-/// Whether a parameter has the function's own name. The name becomes a unit struct, which nothing can shadow.
-pub(crate) fn shadows(argument: &FnArg, function: &ItemFn) -> bool {
-    match argument {
-        FnArg::Typed(typed) => matches!(&*typed.pat, Pat::Ident(pat) if pat.ident == function.sig.ident),
-        FnArg::Receiver(_) => false,
-    }
-}
-
 /// The doc comment as a description: the lines of a paragraph joined, a blank line between two paragraphs. Lines of
 /// lists and of code stay lines.
 pub(crate) fn doc_text(attributes: &[Attribute]) -> Option<LitStr> {
@@ -119,11 +109,7 @@ pub(crate) fn doc_text(attributes: &[Attribute]) -> Option<LitStr> {
             text.push(' ');
         }
         // A space stands between `///` and the text; what else indents a line of code belongs to it.
-        text.push_str(if is_code {
-            line.strip_prefix(' ').unwrap_or(line)
-        } else {
-            trimmed
-        });
+        text.push_str(if is_code { line.strip_prefix(' ').unwrap_or(line) } else { trimmed });
         is_code ^= is_fence;
         ends_line = is_code || is_fence || trimmed.is_empty();
     }
@@ -134,9 +120,7 @@ pub(crate) fn doc_text(attributes: &[Attribute]) -> Option<LitStr> {
 fn doc_line(attribute: &Attribute) -> Option<LitStr> {
     match &attribute.meta {
         Meta::NameValue(doc) if doc.path.is_ident("doc") => match &doc.value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(line), ..
-            }) => Some(line.clone()),
+            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.clone()),
             _ => None,
         },
         _ => None,
@@ -158,13 +142,10 @@ fn type_arguments(segment: &PathSegment) -> impl Iterator<Item = &Type> {
         PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
         _ => None,
     };
-    arguments
-        .into_iter()
-        .flatten()
-        .filter_map(|argument| match argument {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        })
+    arguments.into_iter().flatten().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -223,22 +204,13 @@ mod tests {
     fn a_parameter_is_told_by_the_last_word_of_its_type() {
         let read = |ty: Type| Parameter::read(&ty);
         assert!(matches!(read(parse_quote!(Context)), Some(Parameter::Context)));
-        assert!(matches!(
-            read(parse_quote!(hermes_peer::Context)),
-            Some(Parameter::Context)
-        ));
+        assert!(matches!(read(parse_quote!(hermes_peer::Context)), Some(Parameter::Context)));
         assert!(
             matches!(read(parse_quote!(a::Incoming<u8>)), Some(Parameter::Incoming(item)) if item == parse_quote!(u8))
         );
         assert!(read(parse_quote!(Incoming)).is_none());
-        assert!(matches!(
-            read(parse_quote!(Vec<Context>)),
-            Some(Parameter::Input(_))
-        ));
-        assert!(matches!(
-            read(parse_quote!((Context, u8))),
-            Some(Parameter::Input(_))
-        ));
+        assert!(matches!(read(parse_quote!(Vec<Context>)), Some(Parameter::Input(_))));
+        assert!(matches!(read(parse_quote!((Context, u8))), Some(Parameter::Input(_))));
     }
 
     #[test]

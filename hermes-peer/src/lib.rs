@@ -11,7 +11,7 @@ mod transport;
 
 pub use api::builder::{Auth, NodeBuilder};
 pub use api::call::{Call, Parts, Replies, ReplyPart, Sender};
-pub use api::capability::{Capability, Closure, HandlerFuture, Request, handler};
+pub use api::capability::{Capability, Closure, HandlerFuture, IntoCapability, Request, handler};
 pub use api::context::Context;
 pub use api::error::{CallError, Failure, StartError};
 pub use api::event::{Delivery, Event, Publish, Subscription};
@@ -24,17 +24,23 @@ pub use api::session::Session;
 pub use hermes_peer_derive::capability;
 pub use hermes_peer_proto::security::{AgentPattern, Effect, InvalidPattern, Pattern, Rule, TokenSet, Verb};
 pub use hermes_peer_proto::wire::{
-    Access, AgentUri, CapabilityInfo, CapabilityName, CapabilityVersion, ContentType, Epoch, ErrorCode, Facts, InvalidName,
-    Merge, MessageId, NodeId, SessionId, SlotName, Topic, TopicPattern,
+    Access, AgentUri, CapabilityInfo, CapabilityName, CapabilityVersion, ContentType, Epoch, ErrorCode,
+    Facts, InvalidName, Merge, MessageId, NodeId, SessionId, SlotName, Topic, TopicPattern,
 };
 pub use mesh::admission::HandlerLimits;
 pub use mesh::handler::{Body, Caller};
+pub use mesh::idempotency::IdempotencyCounters;
+pub use mesh::metrics::{CapabilityLoad, Metrics};
 pub use mesh::peers::{AddressView, LinkState, PeerView};
 pub use mesh::program::{Program, ProgramError};
 pub use mesh::providers::RegisterError;
+pub use discovery::SourceKind;
+pub use discovery::local::LocalError;
 pub use observe::{Direction, MessageKind, MessageSeen, Observation, Observations, PeerState, What};
 pub use schema::{JsonRefused, SchemaRefused, Violation, check_schema, schema_of};
 pub use transport::endpoint::{Endpoint, InvalidEndpoint};
+pub use transport::memory::MemoryNetwork;
+pub use transport::tcp::ListenError;
 
 /// Certificates: an authority in a folder, what it issues, and what the files of a node say.
 pub mod certificates {

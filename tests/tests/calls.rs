@@ -91,7 +91,8 @@ async fn items_can_be_sent_to_a_handler() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_failure_has_its_code() {
     let lab = Lab::new();
-    let builder = lab.provider("provider").capability(echo).capability(sleep).capability(crash).capability(count);
+    let builder =
+        lab.provider("provider").capability(echo).capability(sleep).capability(crash).capability(count);
     let provider = builder.start().await.unwrap();
     let caller = lab.caller_of("caller", &provider).start().await.unwrap();
     let code = |result: Result<Value, CallError>| result.unwrap_err().code();
@@ -101,7 +102,10 @@ async fn each_failure_has_its_code() {
     assert_eq!(code(caller.call("no name", &()).await), ErrorCode::InvalidInput);
     let short = caller.call::<Value>("demo.sleep", &()).timeout(Duration::from_millis(100)).await;
     assert_eq!(code(short), ErrorCode::DeadlineExceeded);
-    assert_eq!(code(caller.call("demo.echo", &()).timeout(Duration::ZERO).await), ErrorCode::DeadlineExceeded);
+    assert_eq!(
+        code(caller.call("demo.echo", &()).timeout(Duration::ZERO).await),
+        ErrorCode::DeadlineExceeded
+    );
     // And the link is as good as before.
     let answer: Value = caller.call("demo.echo", &1).await.unwrap();
     assert_eq!(answer, json!(1));

@@ -1,9 +1,6 @@
 //! No file becomes the one where everything happens: 400 lines before the tests, 100 lines per function.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot read the sources has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -36,16 +33,10 @@ fn no_file_and_no_function_is_too_long() {
         let text = std::fs::read_to_string(&file).unwrap();
         let lines = production_lines(&text);
         if lines.len() > MAX_FILE && !LONGER.iter().any(|(name, _)| *name == shown) {
-            long.push(format!(
-                "{shown}:{}: {} lines, at most {MAX_FILE}",
-                MAX_FILE + 1,
-                lines.len()
-            ));
+            long.push(format!("{shown}:{}: {} lines, at most {MAX_FILE}", MAX_FILE + 1, lines.len()));
         }
         for (line, name, count) in functions(&lines).filter(|(_, _, count)| *count > MAX_FUNCTION) {
-            long.push(format!(
-                "{shown}:{line}: `{name}` has {count} lines, at most {MAX_FUNCTION}"
-            ));
+            long.push(format!("{shown}:{line}: `{name}` has {count} lines, at most {MAX_FUNCTION}"));
         }
     }
     assert!(long.is_empty(), "\n{}\n", long.join("\n"));
@@ -56,10 +47,7 @@ fn an_exception_is_a_file_that_needs_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (name, _) in LONGER {
         let text = std::fs::read_to_string(root.join(name)).unwrap();
-        assert!(
-            production_lines(&text).len() > MAX_FILE,
-            "{name} is short enough: strike it from the list"
-        );
+        assert!(production_lines(&text).len() > MAX_FILE, "{name} is short enough: strike it from the list");
     }
 }
 
@@ -71,10 +59,7 @@ fn lines_are_counted_up_to_the_tests_and_functions_to_their_brace() {
     );
     let lines = production_lines(&text);
     assert_eq!(lines.len(), 106);
-    assert_eq!(
-        functions(&lines).collect::<Vec<_>>(),
-        [(3, "short", 1), (4, "long", 103)]
-    );
+    assert_eq!(functions(&lines).collect::<Vec<_>>(), [(3, "short", 1), (4, "long", 103)]);
 }
 
 /// The lines before the inline test module.
@@ -97,11 +82,7 @@ fn functions<'a>(lines: &'a [&'a str]) -> impl Iterator<Item = (usize, &'a str, 
             line.strip_prefix(indent)
                 .is_some_and(|rest| rest == "}" || (rest.starts_with(')') && rest.ends_with(';')))
         };
-        let end = if ends_here {
-            index
-        } else {
-            index + lines[index..].iter().position(is_end)?
-        };
+        let end = if ends_here { index } else { index + lines[index..].iter().position(is_end)? };
         Some((index + 1, name, end - index + 1))
     })
 }
@@ -113,9 +94,7 @@ fn function_name(line: &str) -> Option<&str> {
             || word.starts_with("pub(")
             || word == "\"C\""
     };
-    let is_signature = before
-        .split_whitespace()
-        .all(|word| is_qualifier(word) || word.ends_with(')'));
+    let is_signature = before.split_whitespace().all(|word| is_qualifier(word) || word.ends_with(')'));
     let end = after.find(|c: char| !c.is_alphanumeric() && c != '_')?;
     is_signature.then(|| &after[..end])
 }

@@ -1,9 +1,6 @@
 //! Modules stand on floors: each imports only what its row names. Without this test the rows are a wish.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot read the sources has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -26,30 +23,8 @@ const PEER: &[Row] = &[
     ("link", &["wire", "security", "protocol", "observe", "transport"]),
     ("journal", &["wire", "observe"]),
     ("metrics", &["observe"]),
-    (
-        "mesh",
-        &[
-            "wire",
-            "schema",
-            "security",
-            "observe",
-            "transport",
-            "discovery",
-            "link",
-        ],
-    ),
-    (
-        "config",
-        &[
-            "wire",
-            "security",
-            "transport",
-            "discovery",
-            "link",
-            "mesh",
-            "journal",
-        ],
-    ),
+    ("mesh", &["wire", "schema", "security", "observe", "transport", "discovery", "link"]),
+    ("config", &["wire", "security", "transport", "discovery", "link", "mesh", "journal"]),
     (
         "api",
         &[
@@ -110,25 +85,16 @@ fn each_kind_of_broken_edge_is_named() {
     };
     for (line, part) in [
         ("use crate::mesh::Route;", "`link` may not import `mesh`"),
-        (
-            "let x = hermes_peer_proto::schema::y();",
-            "`link` may not import `schema`",
-        ),
+        ("let x = hermes_peer_proto::schema::y();", "`link` may not import `schema`"),
         ("use crate::{mesh, wire};", "one `use` per module"),
         ("use hermes_peer_proto::{wire};", "one `use` per module"),
         ("use crate::Route;", "through the crate's root"),
-        (
-            "use super::super::mesh::Route;",
-            "reaches the crate's root by `super`",
-        ),
+        ("use super::super::mesh::Route;", "reaches the crate's root by `super`"),
         ("use super::LinkHandle;", "imports its folder's `mod.rs`"),
     ] {
         let broken = of(&["link", "driver"], &format!("//! crate::api\n{line}\n"));
         assert_eq!(broken.len(), 1, "{line}: {broken:?}");
-        assert!(
-            broken[0].0 == 2 && broken[0].1.contains(part),
-            "{line}: {broken:?}"
-        );
+        assert!(broken[0].0 == 2 && broken[0].1.contains(part), "{line}: {broken:?}");
     }
     let good = "use crate::observe::Observation;\nuse hermes_peer_proto::wire::NodeId;\nuse super::command::Command;\n";
     assert_eq!(of(&["link", "driver"], good), []);
@@ -151,9 +117,7 @@ fn edges_broken<'a>(
     text: &'a str,
     is_for_tests: bool,
 ) -> impl Iterator<Item = (usize, String)> + 'a {
-    let row = module
-        .first()
-        .map(|name| (name, table.iter().find(|row| row.0 == name)));
+    let row = module.first().map(|name| (name, table.iter().find(|row| row.0 == name)));
     let unknown = match row {
         Some((name, None)) => Some((1, format!("`{name}` has no row in the table of floors"))),
         _ => None,
@@ -206,9 +170,7 @@ fn check_line((name, allowed): &Row, depth: usize, line: &str, in_tests: bool) -
                     "`{root}{{`: one `use` per module, so that the line carries its whole path"
                 ));
             } else if target.is_empty() || target.starts_with(char::is_uppercase) {
-                broken.push(format!(
-                    "`{root}{target}` goes through the crate's root: name the module"
-                ));
+                broken.push(format!("`{root}{target}` goes through the crate's root: name the module"));
             } else if target != *name && !allowed.contains(&target) {
                 broken.push(format!("`{name}` may not import `{target}`: {}", line.trim()));
             }

@@ -27,12 +27,7 @@ struct Step {
 }
 
 const STEPS: [Step; 4] = [
-    Step {
-        name: "format",
-        args: &["fmt", "--all", "--check"],
-        env: None,
-        remedy: "run `cargo fmt --all`",
-    },
+    Step { name: "format", args: &["fmt", "--all", "--check"], env: None, remedy: "run `cargo fmt --all`" },
     Step {
         name: "lints",
         args: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
@@ -112,12 +107,8 @@ fn ci() -> anyhow::Result<()> {
 fn run(step: &Step, root: &Path) -> anyhow::Result<()> {
     eprintln!("xtask: {}: cargo {}", step.name, step.args.join(" "));
     let start = Instant::now();
-    let status = cargo()
-        .args(step.args)
-        .envs(step.env)
-        .current_dir(root)
-        .status()
-        .context("cannot run cargo")?;
+    let status =
+        cargo().args(step.args).envs(step.env).current_dir(root).status().context("cannot run cargo")?;
     let took = start.elapsed().as_secs_f64();
     if !status.success() {
         bail!("{} failed after {took:.1} s: {}", step.name, step.remedy);
@@ -142,7 +133,5 @@ fn cargo() -> Command {
 
 fn root() -> anyhow::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    Ok(root
-        .context("xtask stands in a folder of the workspace")?
-        .to_path_buf())
+    Ok(root.context("xtask stands in a folder of the workspace")?.to_path_buf())
 }

@@ -22,10 +22,7 @@ pub(super) fn read(args: &Decode) -> Result<Vec<u8>, Failure> {
     let bytes = if is_hex { parse_hex(&raw) } else { Ok(raw) };
     let bytes = bytes.map_err(|why| Failure::usage(format!("{}: {why}", shown(&args.file))))?;
     if bytes.is_empty() {
-        return Err(Failure::usage(format!(
-            "{}: expected frames, and it is empty",
-            shown(&args.file)
-        )));
+        return Err(Failure::usage(format!("{}: expected frames, and it is empty", shown(&args.file))));
     }
     Ok(bytes)
 }
@@ -41,11 +38,7 @@ fn read_raw(file: &Path) -> Result<Vec<u8>, Failure> {
         Box::new(File::open(file).map_err(refused)?)
     };
     let mut raw = Vec::new();
-    reader
-        .by_ref()
-        .take(MAX_INPUT + 1)
-        .read_to_end(&mut raw)
-        .map_err(refused)?;
+    reader.by_ref().take(MAX_INPUT + 1).read_to_end(&mut raw).map_err(refused)?;
     if raw.len() as u64 > MAX_INPUT {
         return Err(Failure::usage(format!(
             "{}: more than {MAX_INPUT} bytes, give it in parts",
@@ -56,11 +49,7 @@ fn read_raw(file: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn shown(file: &Path) -> String {
-    if file == Path::new("-") {
-        "stdin".to_owned()
-    } else {
-        file.display().to_string()
-    }
+    if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() }
 }
 
 /// Frames begin with letters that are no hex digits, and their numbers are no text.
@@ -99,16 +88,11 @@ fn parse_line(line: &str, bytes: &mut Vec<u8>) -> Result<(), (usize, String)> {
             }
             (None, None) if c.is_whitespace() || matches!(c, ',' | ':') => {}
             (None, _) => {
-                return Err((
-                    index + 1,
-                    format!("expected a hexadecimal digit, got `{}`", c.escape_debug()),
-                ));
+                return Err((index + 1, format!("expected a hexadecimal digit, got `{}`", c.escape_debug())));
             }
         }
     }
-    high.map_or(Ok(()), |(index, _)| {
-        Err((index + 1, "a byte has two digits, this one has one".to_owned()))
-    })
+    high.map_or(Ok(()), |(index, _)| Err((index + 1, "a byte has two digits, this one has one".to_owned())))
 }
 
 #[cfg(test)]
@@ -118,12 +102,9 @@ mod tests {
     #[test]
     fn hex_is_read_however_it_is_written() {
         let expected = Ok(vec![0x48, 0x52, 0x00, 0xff]);
-        for text in [
-            "485200ff",
-            "48 52 00 FF\n",
-            "0x48, 0x52,\r\n0x00 0xff # done",
-            "# frame\n48:52\n\n\t00 ff#ff",
-        ] {
+        for text in
+            ["485200ff", "48 52 00 FF\n", "0x48, 0x52,\r\n0x00 0xff # done", "# frame\n48:52\n\n\t00 ff#ff"]
+        {
             assert_eq!(parse_hex(text.as_bytes()), expected, "{text}");
             assert!(is_hex(text.as_bytes()), "{text}");
         }
@@ -132,14 +113,8 @@ mod tests {
     #[test]
     fn what_is_no_hex_is_named_by_line_and_column() {
         for (text, expected) in [
-            (
-                "48\n52 4g",
-                "line 2, column 5: expected a hexadecimal digit, got `g`",
-            ),
-            (
-                "48 5",
-                "line 1, column 4: a byte has two digits, this one has one",
-            ),
+            ("48\n52 4g", "line 2, column 5: expected a hexadecimal digit, got `g`"),
+            ("48 5", "line 1, column 4: a byte has two digits, this one has one"),
             ("4 8", "line 1, column 2: expected a hexadecimal digit, got ` `"),
         ] {
             assert_eq!(parse_hex(text.as_bytes()), Err(expected.to_owned()));

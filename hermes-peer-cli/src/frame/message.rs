@@ -107,9 +107,7 @@ impl Messages {
 
     /// What the input has not the end of, for people.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = String> {
-        self.open
-            .iter()
-            .map(|((stream, _), open)| format!("on stream {stream}, {}", open.lack()))
+        self.open.iter().map(|((stream, _), open)| format!("on stream {stream}, {}", open.lack()))
     }
 }
 
@@ -129,11 +127,7 @@ impl Open {
     }
 
     fn lack(&self) -> String {
-        let what = format!(
-            "the {} message of frame {} is not whole",
-            self.message_type.name(),
-            self.frame
-        );
+        let what = format!("the {} message of frame {} is not whole", self.message_type.name(), self.frame);
         match self.body {
             Some((all, got)) => format!("{what}: {got} of {all} bytes of its body are here"),
             None => format!("{what}: its envelope is cut"),
@@ -143,10 +137,7 @@ impl Open {
     /// Takes bytes until prelude and envelope are whole, and goes through them then.
     fn take_head(&mut self, bytes: &[u8], at: usize, fields: &mut Vec<Field>) -> Result<usize, Wrong> {
         let before = self.head.len();
-        self.origins.push(Origin {
-            at: before,
-            offset: at,
-        });
+        self.origins.push(Origin { at: before, offset: at });
         self.head.extend_from_slice(bytes);
         let prelude = Prelude::parse(&self.head).map_err(|error| Wrong {
             offset: offset(&self.origins, 0),
@@ -165,15 +156,9 @@ impl Open {
         let mut walk = Walk::new(&self.head[..prelude_len], &self.origins, "", fields);
         walk.field::<u32>("envelope_length", "bytes of the envelope")?;
         walk.field::<u32>("body_length", "bytes of the body")?;
-        let mut shifted = vec![Origin {
-            at: 0,
-            offset: offset(&self.origins, prelude_len),
-        }];
+        let mut shifted = vec![Origin { at: 0, offset: offset(&self.origins, prelude_len) }];
         let later = self.origins.iter().filter(|origin| origin.at > prelude_len);
-        shifted.extend(later.map(|origin| Origin {
-            at: origin.at - prelude_len,
-            ..*origin
-        }));
+        shifted.extend(later.map(|origin| Origin { at: origin.at - prelude_len, ..*origin }));
         envelope(&self.head[prelude_len..], &shifted, fields)?;
         self.body = Some((prelude.body_len.into(), 0));
         Ok(head_len - before)
@@ -197,15 +182,9 @@ impl Open {
         let meaning = if is_all {
             format!("the body, as {kind}")
         } else {
-            let from = if first == 0 {
-                String::new()
-            } else {
-                format!(", continued from frame {}", self.frame)
-            };
-            format!(
-                "bytes {first} to {} of the body's {all}{from}, as {kind}",
-                *got - 1
-            )
+            let from =
+                if first == 0 { String::new() } else { format!(", continued from frame {}", self.frame) };
+            format!("bytes {first} to {} of the body's {all}{from}, as {kind}", *got - 1)
         };
         fields.push(piece("body", at, bytes, value, meaning));
         Ok(count)
@@ -213,22 +192,12 @@ impl Open {
 }
 
 fn hinted(wrong: Wrong) -> Wrong {
-    Wrong {
-        why: wrong.why + MAYBE_CONTINUED,
-        ..wrong
-    }
+    Wrong { why: wrong.why + MAYBE_CONTINUED, ..wrong }
 }
 
 fn piece(name: &str, offset: usize, bytes: &[u8], value: Value, meaning: String) -> Field {
     let head = bytes.iter().take(8).copied().collect();
-    Field {
-        name: name.to_owned(),
-        offset,
-        len: bytes.len(),
-        head,
-        value,
-        meaning,
-    }
+    Field { name: name.to_owned(), offset, len: bytes.len(), head, value, meaning }
 }
 
 /// JSON if it is, else text if it is, else hex.
@@ -243,54 +212,28 @@ fn body(bytes: &[u8], is_all: bool) -> (Value, &'static str) {
 }
 
 /// The fields of an envelope, by the bits of the mask before them.
-type EnvelopeField = (
-    &'static str,
-    &'static str,
-    fn(&mut Walk<'_>, &str, &str) -> Result<(), Wrong>,
-);
+type EnvelopeField = (&'static str, &'static str, fn(&mut Walk<'_>, &str, &str) -> Result<(), Wrong>);
 
 const ENVELOPE: [EnvelopeField; 23] = [
     ("target", "whom the call is for", plain::<Target>),
-    ("capability", "the operation called", |w, n, m| {
-        w.name::<CapabilityName>(n, m)
-    }),
+    ("capability", "the operation called", |w, n, m| w.name::<CapabilityName>(n, m)),
     ("wanted", "lowest version of it that will do", payload::version),
-    ("topic", "what the event is about", |w, n, m| {
-        w.name::<Topic>(n, m)
-    }),
+    ("topic", "what the event is about", |w, n, m| w.name::<Topic>(n, m)),
     ("message_id", "this message", id),
     ("correlation_id", "the first message of the story", id),
     ("causation_id", "the message that this one follows from", id),
     ("session", "the collaboration it belongs to", id),
     ("idempotency_key", "one key, one run", |w, n, m| w.text(n, m)),
     ("time_left", "what is left of the deadline", micros),
-    (
-        "composed_at",
-        "microseconds since 1970 by the sender's clock",
-        plain::<u64>,
-    ),
+    ("composed_at", "microseconds since 1970 by the sender's clock", plain::<u64>),
     ("expires_after", "when it loses its point after that", micros),
-    (
-        "path",
-        "the capabilities at work on the way here, first one first",
-        |w, n, m| w.list(n, m, hop),
-    ),
+    ("path", "the capabilities at work on the way here, first one first", |w, n, m| w.list(n, m, hop)),
     ("hops", "nodes passed", plain::<u8>),
-    (
-        "budget",
-        "what may be spent, in the application's units",
-        plain::<u64>,
-    ),
+    ("budget", "what may be spent, in the application's units", plain::<u64>),
     ("trace", "W3C Trace Context", trace),
-    ("on_behalf_of", "whose wish this is", |w, n, m| {
-        w.name::<AgentUri>(n, m)
-    }),
+    ("on_behalf_of", "whose wish this is", |w, n, m| w.name::<AgentUri>(n, m)),
     ("content_type", "what the body's bytes are", plain::<ContentType>),
-    (
-        "slots",
-        "values with a request, writes with an answer",
-        |w, n, m| w.list(n, m, slot),
-    ),
+    ("slots", "values with a request, writes with an answer", |w, n, m| w.list(n, m, slot)),
     ("outcome", "what the answer's body is", plain::<Outcome>),
     ("lagged", "events lost before this one", plain::<u64>),
     ("attempt", "which try this is, from 0", plain::<u8>),
@@ -303,17 +246,12 @@ fn envelope(bytes: &[u8], origins: &[Origin], fields: &mut Vec<Field>) -> Result
     }
     let mut walk = Walk::new(bytes, origins, "envelope.", fields);
     let show = |mask: &u32| format!("{mask:#x}").into();
-    let mask = walk.field_as("mask", show, |mask| {
-        format!("which fields follow: {}", mask.count_ones())
-    })?;
+    let mask = walk.field_as("mask", show, |mask| format!("which fields follow: {}", mask.count_ones()))?;
     if mask >> ENVELOPE.len() != 0 {
         return Err(walk.wrong(
             0,
             "mask",
-            format!(
-                "bits 0 to {} have a meaning, and another is set",
-                ENVELOPE.len() - 1
-            ),
+            format!("bits 0 to {} have a meaning, and another is set", ENVELOPE.len() - 1),
         ));
     }
     for (bit, (name, meaning, field)) in ENVELOPE.iter().enumerate() {

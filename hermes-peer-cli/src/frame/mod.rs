@@ -66,9 +66,7 @@ fn decode(bytes: &[u8], is_json: bool, out: &mut Output) -> Result<(), Failure> 
         at = frame.end;
     }
     out.flush()?;
-    messages
-        .unfinished()
-        .for_each(|note| tell(format_args!("note: {note}")));
+    messages.unfinished().for_each(|note| tell(format_args!("note: {note}")));
     Ok(())
 }
 
@@ -86,33 +84,21 @@ struct Decoded {
 
 impl Decoded {
     fn new(number: usize, bytes: &[u8], offset: usize, messages: &mut Messages) -> Self {
-        let mut frame = Self {
-            number,
-            offset,
-            header: None,
-            fields: Vec::new(),
-            wrong: None,
-            end: bytes.len(),
-        };
+        let mut frame =
+            Self { number, offset, header: None, fields: Vec::new(), wrong: None, end: bytes.len() };
         frame.wrong = frame.read(bytes, messages).err();
         frame
     }
 
     fn read(&mut self, bytes: &[u8], messages: &mut Messages) -> Result<(), Wrong> {
-        let (header, fields) = (
-            header(&bytes[self.offset..], self.offset, &mut self.fields)?,
-            &mut self.fields,
-        );
+        let (header, fields) =
+            (header(&bytes[self.offset..], self.offset, &mut self.fields)?, &mut self.fields);
         self.header = Some(header);
         let start = self.offset + HEADER_LEN;
         let left = bytes.len() - start;
         let Some(payload) = bytes[start..].get(..header.payload_len as usize) else {
             let why = format!("it announces {} bytes, and {left} follow", header.payload_len);
-            return Err(Wrong {
-                offset: start - 4,
-                field: "payload_length".to_owned(),
-                why,
-            });
+            return Err(Wrong { offset: start - 4, field: "payload_length".to_owned(), why });
         };
         self.end = start + payload.len();
         let origins = [Origin { at: 0, offset: start }];
@@ -129,11 +115,7 @@ impl Decoded {
         match messages.unfinished_on(source) {
             Some(lack) if header.flags.contains(Flags::FIN) => {
                 let why = format!("the sender's half of the stream ends (FIN), and {lack}");
-                Err(Wrong {
-                    offset: self.end,
-                    field: "message".to_owned(),
-                    why,
-                })
+                Err(Wrong { offset: self.end, field: "message".to_owned(), why })
             }
             _ => Ok(()),
         }
@@ -146,10 +128,7 @@ impl Decoded {
         };
         let flags: Vec<_> = header.flags.names().collect();
         let (name, stream, len) = (header.message_type.name(), header.stream, header.payload_len);
-        format!(
-            "{place}: {name} {}, stream {stream}, {len} bytes",
-            flags.join(" ")
-        )
+        format!("{place}: {name} {}, stream {stream}, {len} bytes", flags.join(" "))
     }
 
     fn print(&self, out: &mut Output) -> Result<(), Failure> {
@@ -210,16 +189,9 @@ fn field_json(field: &Field) -> Value {
 
 /// The fifteen bytes of a header. What is wrong with them is said at the byte, behind the fields that are right.
 fn header(bytes: &[u8], offset: usize, fields: &mut Vec<Field>) -> Result<Header, Wrong> {
-    let wrong = |at: usize, field: &str, why: String| Wrong {
-        offset: offset + at,
-        field: field.to_owned(),
-        why,
-    };
-    if let Some(at) = bytes
-        .iter()
-        .zip(MAGIC)
-        .position(|(got, expected)| *got != expected)
-    {
+    let wrong =
+        |at: usize, field: &str, why: String| Wrong { offset: offset + at, field: field.to_owned(), why };
+    if let Some(at) = bytes.iter().zip(MAGIC).position(|(got, expected)| *got != expected) {
         let why = format!(
             "expected {:02x}, got {:02x}: frames begin with 48 52 4d 53 (\"HRMS\")",
             MAGIC[at], bytes[at]
@@ -227,22 +199,12 @@ fn header(bytes: &[u8], offset: usize, fields: &mut Vec<Field>) -> Result<Header
         return Err(wrong(at, "magic", why));
     }
     let Some(raw) = bytes.first_chunk::<HEADER_LEN>() else {
-        let why = format!(
-            "expected {HEADER_LEN} bytes, and the input ends after {}",
-            bytes.len()
-        );
+        let why = format!("expected {HEADER_LEN} bytes, and the input ends after {}", bytes.len());
         return Err(wrong(bytes.len(), "header", why));
     };
     let mut note = |name: &str, at: usize, len: usize, value: Value, meaning: String| {
         let head = raw[at..at + len].to_vec();
-        fields.push(Field {
-            name: name.to_owned(),
-            offset: offset + at,
-            len,
-            head,
-            value,
-            meaning,
-        });
+        fields.push(Field { name: name.to_owned(), offset: offset + at, len, head, value, meaning });
     };
     note("magic", 0, 4, "HRMS".into(), String::new());
     let version = raw[4];
@@ -250,30 +212,14 @@ fn header(bytes: &[u8], offset: usize, fields: &mut Vec<Field>) -> Result<Header
         let why = format!("expected a protocol version from {VERSION_MIN} to {VERSION_MAX}, got {version}");
         return Err(wrong(4, "version", why));
     }
-    note(
-        "version",
-        4,
-        1,
-        version.into(),
-        "protocol version spoken".to_owned(),
-    );
+    note("version", 4, 1, version.into(), "protocol version spoken".to_owned());
     let header = Header::parse(raw).map_err(|error| match error {
         WireError::UnknownType { .. } => wrong(6, "message_type", error.to_string()),
         _ => wrong(5, "flags", error.to_string()),
     })?;
     let flags: Vec<_> = header.flags.names().collect();
-    let kind = if header.flags.contains(Flags::CONTROL) {
-        "a control frame"
-    } else {
-        "a data frame"
-    };
-    note(
-        "flags",
-        5,
-        1,
-        flags.join(" ").into(),
-        format!("{:#010b}, {kind}", header.flags.bits()),
-    );
+    let kind = if header.flags.contains(Flags::CONTROL) { "a control frame" } else { "a data frame" };
+    note("flags", 5, 1, flags.join(" ").into(), format!("{:#010b}, {kind}", header.flags.bits()));
     note(
         "message_type",
         6,
@@ -287,13 +233,7 @@ fn header(bytes: &[u8], offset: usize, fields: &mut Vec<Field>) -> Result<Header
         Some(Side::Acceptor) => "opened by the acceptor",
     };
     note("stream", 7, 4, header.stream.into(), opener.to_owned());
-    note(
-        "payload_length",
-        11,
-        4,
-        header.payload_len.into(),
-        "bytes that follow".to_owned(),
-    );
+    note("payload_length", 11, 4, header.payload_len.into(), "bytes that follow".to_owned());
     Ok(header)
 }
 
@@ -318,9 +258,6 @@ fn around(bytes: &[u8], offset: usize) -> String {
         Some(word) => *word = format!("[{word}]"),
         None => words.push("[end of input]".to_owned()),
     }
-    let (before, after) = (
-        if from > 0 { "… " } else { "" },
-        if to < bytes.len() { " …" } else { "" },
-    );
+    let (before, after) = (if from > 0 { "… " } else { "" }, if to < bytes.len() { " …" } else { "" });
     format!("{before}{}{after}", words.join(" "))
 }

@@ -46,11 +46,7 @@ pub(super) fn walk(message_type: MessageType, mut walk: Walk<'_>) -> Result<(), 
         MessageType::Subscribe => subscribe(w)?,
         MessageType::GoAway => go_away(w)?,
         other => {
-            return Err(walk.wrong(
-                0,
-                other.name(),
-                "a control frame of this type has no known payload",
-            ));
+            return Err(walk.wrong(0, other.name(), "a control frame of this type has no known payload"));
         }
     }
     walk.end(message_type.name())
@@ -63,24 +59,14 @@ fn syn(w: &mut Walk<'_>) -> Result<(), Wrong> {
     w.name::<NodeId>("node", "the process that dials")?;
     w.field::<u64>("epoch", "its start, in microseconds since 1970")?;
     w.fixed("nonce", SECRET_LEN, "random")?;
-    w.field_as(
-        "auth",
-        |auth: &AuthKind| auth.name().into(),
-        |_| "how both prove who they are".to_owned(),
-    )?;
-    w.list("token_ids", "tokens that the dialler holds", |w| {
-        w.fixed("id", 8, "a token's fingerprint")
-    })?;
+    w.field_as("auth", |auth: &AuthKind| auth.name().into(), |_| "how both prove who they are".to_owned())?;
+    w.list("token_ids", "tokens that the dialler holds", |w| w.fixed("id", 8, "a token's fingerprint"))?;
     announced(w)?;
     w.option("resume", "the link to go on with", |w| {
         w.within("resume", |w| {
             w.fixed("link", 16, "which link")?;
             w.field::<u64>("received", "data frames received on it")?;
-            w.fixed(
-                "proof",
-                SECRET_LEN,
-                "shows that the dialler holds the link's secret",
-            )
+            w.fixed("proof", SECRET_LEN, "shows that the dialler holds the link's secret")
         })
     })?;
     extra(w, "fields")
@@ -96,11 +82,7 @@ fn syn_ack(w: &mut Walk<'_>) -> Result<(), Wrong> {
         w.fixed("token_id.id", 8, "its fingerprint")
     })?;
     announced(w)?;
-    w.fixed(
-        "capability_digest",
-        SECRET_LEN,
-        "hash over the capabilities that it provides",
-    )?;
+    w.fixed("capability_digest", SECRET_LEN, "hash over the capabilities that it provides")?;
     w.fixed("link", 16, "the link that this connection carries")?;
     w.field_as(
         "resumed",
@@ -114,9 +96,9 @@ fn resumed_shown(resumed: Resumed) -> String {
     match resumed {
         Resumed::New => "new: nothing was asked for".to_owned(),
         Resumed::Yes { received } => format!("yes: {received} data frames received"),
-        Resumed::No {
-            received: Some(received),
-        } => format!("no: {received} data frames received on the old link"),
+        Resumed::No { received: Some(received) } => {
+            format!("no: {received} data frames received on the old link")
+        }
         Resumed::No { received: None } => "no: the old link is not known".to_owned(),
     }
 }
@@ -153,35 +135,23 @@ pub(super) fn fault(w: &mut Walk<'_>) -> Result<(), Wrong> {
     w.text("details", "for programs: JSON, or nothing")?;
     w.field::<Option<u64>>("retry_after_ms", "milliseconds after which to try again")?;
     w.field::<bool>("may_have_run", "whether the handler may have run")?;
-    w.option("node", "where it happened, if not at the sender", |w| {
-        w.name::<NodeId>("node.id", "the node")
-    })
+    w.option("node", "where it happened, if not at the sender", |w| w.name::<NodeId>("node.id", "the node"))
 }
 
 fn advertise(w: &mut Walk<'_>) -> Result<(), Wrong> {
     w.field::<u64>("revision", "greater than the one before")?;
     w.field::<u32>("part", "which part this is, from 0")?;
     w.field::<u32>("parts", "how many parts there are")?;
-    w.list(
-        "capabilities",
-        "what the sender provides, as far as in this part",
-        capability,
-    )
+    w.list("capabilities", "what the sender provides, as far as in this part", capability)
 }
 
 fn capability(w: &mut Walk<'_>) -> Result<(), Wrong> {
     w.name::<CapabilityName>("name", "what callers name")?;
     version(w, "version", "the version provided")?;
     w.text("description", "what it does")?;
-    w.text(
-        "input_schema",
-        "JSON Schema of the input; nothing accepts anything",
-    )?;
+    w.text("input_schema", "JSON Schema of the input; nothing accepts anything")?;
     w.text("output_schema", "JSON Schema of the result or of each item")?;
-    w.field::<Option<String>>(
-        "item_schema",
-        "JSON Schema of each streamed input item, if it takes any",
-    )?;
+    w.field::<Option<String>>("item_schema", "JSON Schema of each streamed input item, if it takes any")?;
     w.field::<bool>("streams", "whether the result is a stream of items")?;
     w.within("facts", |w| {
         w.field::<bool>("idempotent", "running it twice does what running it once does")?;
@@ -192,12 +162,8 @@ fn capability(w: &mut Walk<'_>) -> Result<(), Wrong> {
     })?;
     w.field::<u8>("cost", "0 (free) to 10")?;
     w.field::<Access>("access", "who may call it where no policy says otherwise")?;
-    w.list("reads", "slots that travel with a request", |w| {
-        w.name::<SlotName>("name", "a slot")
-    })?;
-    w.list("writes", "slots that it may write", |w| {
-        w.name::<SlotName>("name", "a slot")
-    })?;
+    w.list("reads", "slots that travel with a request", |w| w.name::<SlotName>("name", "a slot"))?;
+    w.list("writes", "slots that it may write", |w| w.name::<SlotName>("name", "a slot"))?;
     w.field::<u16>("weight", "its share of calls among the providers")?;
     extra(w, "extra")
 }
@@ -229,11 +195,7 @@ fn go_away(w: &mut Walk<'_>) -> Result<(), Wrong> {
         }
         .to_owned()
     };
-    w.field_as(
-        "reason",
-        |reason| serde_json::to_value(reason).unwrap_or_default(),
-        explain,
-    )?;
+    w.field_as("reason", |reason| serde_json::to_value(reason).unwrap_or_default(), explain)?;
     w.field::<u32>("last_stream", "the receiver's greatest stream that was taken up")?;
     w.text("message", "for people")
 }
@@ -242,10 +204,7 @@ fn go_away(w: &mut Walk<'_>) -> Result<(), Wrong> {
 pub(super) fn extra(w: &mut Walk<'_>, name: &str) -> Result<(), Wrong> {
     w.list(name, "what later versions add", |w| {
         w.field::<u16>("tag", "which field it is")?;
-        w.field::<bool>(
-            "mandatory",
-            "whether who does not know it must refuse the message",
-        )?;
+        w.field::<bool>("mandatory", "whether who does not know it must refuse the message")?;
         w.counted("value", "what it says")
     })
 }

@@ -109,11 +109,7 @@ fn announced() -> Announced {
 }
 
 fn extra() -> Vec<Extra> {
-    vec![Extra {
-        tag: 900,
-        mandatory: false,
-        value: vec![1, 2],
-    }]
+    vec![Extra { tag: 900, mandatory: false, value: vec![1, 2] }]
 }
 
 fn syn() -> Syn {
@@ -127,11 +123,7 @@ fn syn() -> Syn {
         auth: AuthKind::Token,
         token_ids: vec![TokenId([1; 8]), TokenId([2; 8])],
         announced: announced(),
-        resume: Some(Resume {
-            link: LinkId::from_bytes([9; 16]),
-            received: 300,
-            proof: [8; 32],
-        }),
+        resume: Some(Resume { link: LinkId::from_bytes([9; 16]), received: 300, proof: [8; 32] }),
         fields: extra(),
     }
 }
@@ -154,23 +146,14 @@ fn syn_ack(resumed: Resumed) -> SynAck {
 
 fn advertise() -> Advertise {
     let mut info = CapabilityInfo::new("knowledge.retrieve".parse().unwrap());
-    info.version = CapabilityVersion {
-        major: 1,
-        minor: 4,
-        patch: 0,
-    };
+    info.version = CapabilityVersion { major: 1, minor: 4, patch: 0 };
     info.input_schema = "{\"type\":\"string\"}".to_owned();
     info.item_schema = Some("{}".to_owned());
     info.facts.idempotent = true;
     info.reads = vec!["intent".parse().unwrap()];
     info.writes = vec!["passages".parse().unwrap()];
     info.extra = extra();
-    Advertise {
-        revision: 3,
-        part: 0,
-        parts: 1,
-        capabilities: vec![info],
-    }
+    Advertise { revision: 3, part: 0, parts: 1, capabilities: vec![info] }
 }
 
 fn fault() -> Fault {
@@ -185,61 +168,22 @@ fn fault() -> Fault {
 fn controls() -> Vec<Vec<u8>> {
     let proof = postcard::to_stdvec(&vec![0xaa_u8; 70]).unwrap();
     let with_proof = |payload: Bytes| [&payload[..], &proof[..]].concat();
-    let interest = Interest {
-        pattern: "ticket.*".parse().unwrap(),
-        group: Some("triage".to_owned()),
-    };
-    let go_away = GoAway {
-        reason: GoAwayReason::Draining,
-        last_stream: 7,
-        message: "bye".to_owned(),
-    };
+    let interest = Interest { pattern: "ticket.*".parse().unwrap(), group: Some("triage".to_owned()) };
+    let go_away = GoAway { reason: GoAwayReason::Draining, last_stream: 7, message: "bye".to_owned() };
     vec![
         control(MessageType::Syn, syn().encode()),
-        control(
-            MessageType::SynAck,
-            with_proof(syn_ack(Resumed::Yes { received: 3 }).encode()),
-        ),
-        control(
-            MessageType::Established,
-            with_proof(Established { fields: extra() }.encode()),
-        ),
+        control(MessageType::SynAck, with_proof(syn_ack(Resumed::Yes { received: 3 }).encode())),
+        control(MessageType::Established, with_proof(Established { fields: extra() }.encode())),
         control(
             MessageType::Heartbeat,
-            Heartbeat {
-                epoch: Epoch(5),
-                received: 300,
-                token: u64::MAX,
-                load: 12,
-            }
-            .encode(),
+            Heartbeat { epoch: Epoch(5), received: 300, token: u64::MAX, load: 12 }.encode(),
         ),
         control(MessageType::Error, fault().encode()),
         control(MessageType::Ack, Ack { received: 300 }.encode()),
-        control(
-            MessageType::Window,
-            Window {
-                limit: 262_144,
-                events: 0,
-            }
-            .encode(),
-        ),
-        control(
-            MessageType::Cancel,
-            Cancel {
-                code: ErrorCode::Cancelled,
-            }
-            .encode(),
-        ),
+        control(MessageType::Window, Window { limit: 262_144, events: 0 }.encode()),
+        control(MessageType::Cancel, Cancel { code: ErrorCode::Cancelled }.encode()),
         control(MessageType::Advertise, advertise().encode()),
-        control(
-            MessageType::Subscribe,
-            Subscribe {
-                revision: 2,
-                subscriptions: vec![interest],
-            }
-            .encode(),
-        ),
+        control(MessageType::Subscribe, Subscribe { revision: 2, subscriptions: vec![interest] }.encode()),
         control(MessageType::GoAway, go_away.encode()),
     ]
 }
@@ -248,11 +192,7 @@ fn full_envelope() -> Envelope {
     let mut envelope = Envelope::default();
     envelope.target = Some(Target::Node("b-01".parse().unwrap()));
     envelope.capability = Some("knowledge.retrieve".parse().unwrap());
-    envelope.wanted = Some(CapabilityVersion {
-        major: 1,
-        minor: 2,
-        patch: 0,
-    });
+    envelope.wanted = Some(CapabilityVersion { major: 1, minor: 2, patch: 0 });
     envelope.topic = Some("ticket.created".parse().unwrap());
     envelope.message_id = Some(MessageId::from_bytes([1; 16]));
     envelope.correlation_id = Some(MessageId::from_bytes([2; 16]));
@@ -262,18 +202,10 @@ fn full_envelope() -> Envelope {
     envelope.time_left = Some(Duration::from_secs(2));
     envelope.composed_at = Some(1_790_000_000_000_000);
     envelope.expires_after = Some(5_000_000);
-    envelope.path = vec![Hop {
-        node: "a-01".parse().unwrap(),
-        capability: "a.ask".parse().unwrap(),
-    }];
+    envelope.path = vec![Hop { node: "a-01".parse().unwrap(), capability: "a.ask".parse().unwrap() }];
     envelope.hops = 1;
     envelope.budget = Some(900);
-    envelope.trace = Some(Trace {
-        trace_id: [5; 16],
-        parent_id: [6; 8],
-        flags: 1,
-        state: "v=1".into(),
-    });
+    envelope.trace = Some(Trace { trace_id: [5; 16], parent_id: [6; 8], flags: 1, state: "v=1".into() });
     envelope.on_behalf_of = Some("agent://default/support/human".parse().unwrap());
     envelope.content_type = hermes_peer_proto::wire::ContentType::Media("image/png".into());
     envelope.slots = vec![SlotValue {
@@ -295,9 +227,7 @@ fn message(envelope: &Envelope, body: &[u8]) -> Vec<u8> {
 
 fn chunks(message_type: MessageType, message: &[u8], size: usize) -> Vec<u8> {
     let pieces = message.chunks(size).map(Bytes::copy_from_slice);
-    pieces
-        .flat_map(|piece| encoded(&WireFrame::data(message_type, StreamId(3), false, piece)))
-        .collect()
+    pieces.flat_map(|piece| encoded(&WireFrame::data(message_type, StreamId(3), false, piece))).collect()
 }
 
 #[test]
@@ -305,10 +235,7 @@ fn a_request_is_shown_byte_by_byte() {
     let (frames, notes) = decode_all(&GOLDEN);
     assert_eq!((frames.len(), notes.len()), (1, 0));
     assert_covered(&frames[0]);
-    assert_eq!(
-        frames[0].title(),
-        "frame 1 at byte 0: REQUEST FIN, stream 3, 20 bytes"
-    );
+    assert_eq!(frames[0].title(), "frame 1 at byte 0: REQUEST FIN, stream 3, 20 bytes");
     let shown: Vec<_> = frames[0]
         .fields
         .iter()
@@ -328,10 +255,7 @@ fn a_request_is_shown_byte_by_byte() {
         (29, "envelope.time_left", "30000000"),
         (33, "body", "{}"),
     ];
-    assert_eq!(
-        shown,
-        expected.map(|(at, name, value)| (at, name, value.to_owned()))
-    );
+    assert_eq!(shown, expected.map(|(at, name, value)| (at, name, value.to_owned())));
     assert!(field(&frames[0], "envelope.time_left").meaning.ends_with("30s"));
 }
 
@@ -375,11 +299,7 @@ fn fields_show_what_was_sent() {
 
 #[test]
 fn every_field_of_an_envelope_is_shown() {
-    let bytes = chunks(
-        MessageType::Response,
-        &message(&full_envelope(), b"\x89PNG\xff"),
-        4096,
-    );
+    let bytes = chunks(MessageType::Response, &message(&full_envelope(), b"\x89PNG\xff"), 4096);
     let (frames, notes) = decode_all(&bytes);
     assert_eq!(notes, Vec::<String>::new());
     assert_covered(&frames[0]);
@@ -395,11 +315,7 @@ fn every_field_of_an_envelope_is_shown() {
         ("attempt", "2"),
         ("extra[0].tag", "900"),
     ] {
-        assert_eq!(
-            shown(&field(&frames[0], &format!("envelope.{name}")).value),
-            expected,
-            "{name}"
-        );
+        assert_eq!(shown(&field(&frames[0], &format!("envelope.{name}")).value), expected, "{name}");
     }
     assert_eq!(field(&frames[0], "body").value, "89504e47ff");
 }
@@ -414,18 +330,11 @@ fn a_message_in_several_frames_is_put_together_wherever_it_is_cut() {
         assert!(frames.iter().all(|frame| frame.wrong.is_none()), "{size}");
         assert_eq!(notes, Vec::<String>::new());
         let fields = || frames.iter().flat_map(|frame| &frame.fields);
-        let capability = fields()
-            .find(|field| field.name == "envelope.capability")
-            .unwrap();
+        let capability = fields().find(|field| field.name == "envelope.capability").unwrap();
         let name = capability.offset..;
-        assert_eq!(
-            bytes[name.start], 18,
-            "its length is where the offset says, with pieces of {size}"
-        );
-        let text: String = fields()
-            .filter(|field| field.name == "body")
-            .map(|field| shown(&field.value))
-            .collect();
+        assert_eq!(bytes[name.start], 18, "its length is where the offset says, with pieces of {size}");
+        let text: String =
+            fields().filter(|field| field.name == "body").map(|field| shown(&field.value)).collect();
         assert_eq!(text.as_bytes(), body);
         let last = frames.last().unwrap();
         let is_cut = field(last, "body").meaning.contains("continued from frame 1");
@@ -438,14 +347,7 @@ fn messages_of_one_frame_are_shown_one_after_the_other() {
     let item = message(&Envelope::default(), b"1");
     let (frames, _) = decode_all(&chunks(MessageType::Stream, &item.repeat(3), 4096));
     assert_covered(&frames[0]);
-    assert_eq!(
-        frames[0]
-            .fields
-            .iter()
-            .filter(|field| field.name == "body")
-            .count(),
-        3
-    );
+    assert_eq!(frames[0].fields.iter().filter(|field| field.name == "body").count(), 3);
 }
 
 #[test]
@@ -461,11 +363,8 @@ fn a_message_without_its_end_is_reported() {
 
 #[test]
 fn an_error_on_a_stream_shows_what_failed() {
-    let (frames, _) = decode_all(&chunks(
-        MessageType::Error,
-        &message(&Envelope::default(), &fault().encode()),
-        4096,
-    ));
+    let (frames, _) =
+        decode_all(&chunks(MessageType::Error, &message(&Envelope::default(), &fault().encode()), 4096));
     assert_eq!(field(&frames[0], "body.code").value, "OVERLOADED");
     assert_covered(&frames[0]);
 }
@@ -511,21 +410,14 @@ fn what_is_cut_or_left_over_in_a_payload_is_named() {
     let long = wrong(&control(MessageType::Ack, [&ack[..], &[0, 0]].concat()));
     assert_eq!(long.offset, 17);
     assert!(long.why.contains("2 bytes follow"), "{long}");
-    let many = wrong(&control(
-        MessageType::Subscribe,
-        vec![1, 0xff, 0xff, 0xff, 0xff, 0x0f],
-    ));
+    let many = wrong(&control(MessageType::Subscribe, vec![1, 0xff, 0xff, 0xff, 0xff, 0x0f]));
     assert_eq!((many.offset, many.field.as_str()), (16, "subscriptions"));
 }
 
 #[test]
 fn no_bytes_make_it_panic() {
     let mut samples = controls();
-    samples.push(chunks(
-        MessageType::Request,
-        &message(&full_envelope(), b"{}"),
-        64,
-    ));
+    samples.push(chunks(MessageType::Request, &message(&full_envelope(), b"{}"), 64));
     for bytes in samples {
         for at in 0..bytes.len() {
             decode_all(&bytes[..at]);
@@ -547,8 +439,5 @@ fn no_bytes_make_it_panic() {
 fn the_wrong_byte_stands_in_brackets() {
     assert_eq!(around(&[1, 2, 3], 1), "01 [02] 03");
     assert_eq!(around(&[1, 2, 3], 3), "01 02 03 [end of input]");
-    assert_eq!(
-        around(&[0; 40], 20),
-        "… 00 00 00 00 00 00 00 00 [00] 00 00 00 00 00 00 00 00 …"
-    );
+    assert_eq!(around(&[0; 40], 20), "… 00 00 00 00 00 00 00 00 [00] 00 00 00 00 00 00 00 00 …");
 }

@@ -39,11 +39,7 @@ pub(super) struct Wrong {
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "byte {} (0x{:x}): {}: {}",
-            self.offset, self.offset, self.field, self.why
-        )
+        write!(f, "byte {} (0x{:x}): {}: {}", self.offset, self.offset, self.field, self.why)
     }
 }
 
@@ -72,13 +68,7 @@ impl<'a> Walk<'a> {
         prefix: &str,
         fields: &'a mut Vec<Field>,
     ) -> Self {
-        Self {
-            bytes,
-            at: 0,
-            origins,
-            prefix: prefix.to_owned(),
-            fields,
-        }
+        Self { bytes, at: 0, origins, prefix: prefix.to_owned(), fields }
     }
 
     /// A value that serde reads, shown as serde shows it.
@@ -152,9 +142,7 @@ impl<'a> Walk<'a> {
         };
         let explain = |number: &u8| {
             let known = ErrorCode::from_number(*number);
-            known
-                .map_or("a later version's code, taken as INTERNAL", ErrorCode::sentence)
-                .to_owned()
+            known.map_or("a later version's code, taken as INTERNAL", ErrorCode::sentence).to_owned()
         };
         self.field_as(name, show, explain).map(|_| ())
     }
@@ -216,11 +204,7 @@ impl<'a> Walk<'a> {
 
     /// An error at the structure's byte `at`.
     pub(super) fn wrong(&self, at: usize, name: &str, why: impl Into<String>) -> Wrong {
-        Wrong {
-            offset: offset(self.origins, at),
-            field: format!("{}{name}", self.prefix),
-            why: why.into(),
-        }
+        Wrong { offset: offset(self.origins, at), field: format!("{}{name}", self.prefix), why: why.into() }
     }
 
     /// How far it has come.
@@ -266,16 +250,13 @@ impl<'a> Walk<'a> {
         let count: u64 = self.take(name)?;
         let left = self.bytes.len() - self.at;
         // Whatever is counted takes a byte at least.
-        usize::try_from(count)
-            .ok()
-            .filter(|count| *count <= left)
-            .ok_or_else(|| {
-                self.wrong(
-                    start,
-                    name,
-                    format!("it announces {count} bytes or elements where {left} bytes are left"),
-                )
-            })
+        usize::try_from(count).ok().filter(|count| *count <= left).ok_or_else(|| {
+            self.wrong(
+                start,
+                name,
+                format!("it announces {count} bytes or elements where {left} bytes are left"),
+            )
+        })
     }
 
     fn take_bytes(&mut self, name: &str, count: usize) -> Result<&'a [u8], Wrong> {

@@ -44,21 +44,9 @@ fn numbers_reach_their_limits_and_not_beyond() {
 
 #[test]
 fn a_version_is_exactly_three_numbers() {
-    assert_eq!(
-        parsed(quote!("a.b", version = "1.20.3")).version,
-        Some([1, 20, 3])
-    );
-    for refused in [
-        "1.2",
-        "1.2.3.4",
-        "",
-        "1..3",
-        "v1.2.3",
-        "+1.2.3",
-        "01.2.3",
-        "1.2.4294967296",
-        "1.2.3-rc",
-    ] {
+    assert_eq!(parsed(quote!("a.b", version = "1.20.3")).version, Some([1, 20, 3]));
+    for refused in ["1.2", "1.2.3.4", "", "1..3", "v1.2.3", "+1.2.3", "01.2.3", "1.2.4294967296", "1.2.3-rc"]
+    {
         assert_eq!(errors(quote!("a.b", version = #refused)).len(), 1, "{refused}");
     }
 }
@@ -96,10 +84,7 @@ fn a_name_that_is_missing_or_late_is_asked_for() {
 #[test]
 fn values_passed_on_by_another_macro_are_read() {
     let two = TokenTree::Group(proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(2)));
-    let name = TokenTree::Group(proc_macro2::Group::new(
-        proc_macro2::Delimiter::None,
-        quote!("a.b"),
-    ));
+    let name = TokenTree::Group(proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!("a.b")));
     let attrs = parsed(quote!(#name, cost = #two));
     assert_eq!(attrs.cost, Some(2));
     assert_eq!(attrs.name.map(|name| name.value()).as_deref(), Some("a.b"));

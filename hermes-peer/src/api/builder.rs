@@ -21,6 +21,7 @@ use hermes_peer_proto::wire::NodeId;
 
 use crate::api::capability::Adapter;
 use crate::api::capability::Capability;
+use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::StartError;
 use crate::api::node::Node;
@@ -37,6 +38,7 @@ use crate::mesh::start::Parts;
 use crate::mesh::subscription::EventSettings;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::home;
+use crate::transport::memory::MemoryNetwork;
 use crate::transport::reload::TlsContext;
 use crate::transport::reload::TlsFiles;
 
@@ -142,15 +144,14 @@ impl NodeBuilder {
                 capabilities,
                 source: SourceKind::File,
                 seen: Instant::now(),
-                expires: None,
             });
         }
         self
     }
 
     /// Provides a capability. A name that is given twice is refused at the start.
-    pub fn capability(mut self, capability: impl Capability) -> Self {
-        self.capabilities.push(Arc::new(capability));
+    pub fn capability<M>(mut self, capability: impl IntoCapability<M>) -> Self {
+        self.capabilities.push(Arc::new(capability.into_capability()));
         self
     }
 
@@ -199,6 +200,14 @@ impl NodeBuilder {
 
     /// Does not tell other nodes of this user on this machine that it is here, nor look for them.
     pub fn without_local_discovery(mut self) -> Self {
+        self.settings.is_local = false;
+        self
+    }
+
+    /// Listens and dials inside this process in place of sockets, by node ids: for many nodes in one test, also under a
+    /// paused clock. TLS, handshake and link are the same. Peers are given as `NODE_ID:1`.
+    pub fn memory(mut self, network: &MemoryNetwork) -> Self {
+        self.settings.memory = Some(network.clone());
         self.settings.is_local = false;
         self
     }
@@ -289,6 +298,7 @@ impl NodeBuilder {
             Ok(()) => Ok(node),
             Err(MeshStartError::Listen(error)) => Err(error.into()),
             Err(MeshStartError::Local(error)) => Err(error.into()),
+            Err(MeshStartError::Memory(error)) => Err(StartError::Setting { name: "memory", reason: error.to_string() }),
         }
     }
 
@@ -332,7 +342,10 @@ impl NodeBuilder {
             Some(folder) => home::authority_in(&folder),
             None => home::development_authority(),
         });
-        let authority = opening.await.map_err(|_| StartError::Setting { name: "auth", reason: "the runtime is shutting down".to_owned() })??;
+        let authority = opening.await.map_err(|_| StartError::Setting {
+            name: "auth",
+            reason: "the runtime is shutting down".to_owned(),
+        })??;
         let tls = TlsContext::issued_by(authority.folder().to_owned(), agent.clone(), node.clone())?;
         Ok((tls, None))
     }

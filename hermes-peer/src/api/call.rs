@@ -143,7 +143,8 @@ impl<T> Call<T> {
         let key = key.into();
         self.change(|order| {
             if key.is_empty() || key.len() > MAX_KEY {
-                let message = format!("an idempotency key has 1 to {MAX_KEY} bytes, this one has {}", key.len());
+                let message =
+                    format!("an idempotency key has 1 to {MAX_KEY} bytes, this one has {}", key.len());
                 return Err(Fault::new(ErrorCode::InvalidInput, message));
             }
             order.key = Some(key);
@@ -200,7 +201,10 @@ impl Call<()> {
         let mut exchange = call.begin().await?;
         exchange.commit();
         let Some(stream) = exchange.stream() else {
-            return Err(CallError::new(ErrorCode::InvalidInput, "items cannot be streamed to this node itself"));
+            return Err(CallError::new(
+                ErrorCode::InvalidInput,
+                "items cannot be streamed to this node itself",
+            ));
         };
         Ok((Sender { sink: ItemSink::new(stream), item: PhantomData }, Replies::new(exchange)))
     }
@@ -233,7 +237,8 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Call<T> {
 }
 
 fn needs_input(question: &Body) -> CallError {
-    let mut fault = Fault::new(ErrorCode::InvalidInput, "the capability needs more input; `details` has its question");
+    let mut fault =
+        Fault::new(ErrorCode::InvalidInput, "the capability needs more input; `details` has its question");
     fault.details = String::from_utf8_lossy(&question.bytes).into_owned();
     fault.into()
 }
@@ -288,7 +293,8 @@ impl<I: DeserializeOwned> Stream for Replies<I> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.items.poll_next_unpin(cx).map(|item| {
             item.map(|body| {
-                body.and_then(|body| payload::decode(&body, ErrorCode::InvalidOutput)).map_err(CallError::from)
+                body.and_then(|body| payload::decode(&body, ErrorCode::InvalidOutput))
+                    .map_err(CallError::from)
             })
         })
     }

@@ -36,6 +36,24 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + S
 
 /// A named operation that a node provides. Written by [`#[capability]`](crate::capability); by hand where a description
 /// is known only at run time.
+///
+/// ```
+/// use hermes_peer::{Capability, Context, Failure, Node, capability};
+///
+/// /// Finds the passages that answer a question.
+/// #[capability("knowledge.retrieve", idempotent, reads = ["intent"], cost = 2)]
+/// async fn retrieve(question: String, context: Context) -> Result<Vec<String>, Failure> {
+///     let intent: Option<String> = context.slot("intent")?;
+///     Ok(vec![format!("{question}: {intent:?}")])
+/// }
+///
+/// let node = Node::builder("agent://default/support/retrieval").capability(retrieve);
+///
+/// let info = retrieve().info();
+/// assert_eq!(info.name.as_str(), "knowledge.retrieve");
+/// assert_eq!(info.description, "Finds the passages that answer a question.");
+/// assert_eq!(info.cost, 2);
+/// ```
 pub trait Capability: Send + Sync + 'static {
     /// How it describes itself to the mesh.
     fn info(&self) -> CapabilityInfo;
@@ -47,6 +65,39 @@ pub trait Capability: Send + Sync + 'static {
 
     /// Runs it. Dropping the future stops it: the caller has gone or the deadline has struck.
     fn handle(&self, request: Request, context: Context) -> HandlerFuture;
+}
+
+/// What a node can be given to provide: a [`Capability`], or the name of a function with
+/// [`#[capability]`](crate::capability), which is a function that makes one.
+///
+/// `Marker` tells the two apart for the compiler, which finds it by itself.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no capability",
+    label = "cannot be provided by a node",
+    note = "write `#[capability(\"domain.action\")]` above the function and give its name alone, or make one of a closure with `hermes_peer::handler`"
+)]
+pub trait IntoCapability<Marker> {
+    /// The type of the capability.
+    type Capability: Capability;
+
+    /// The capability.
+    fn into_capability(self) -> Self::Capability;
+}
+
+impl<C: Capability> IntoCapability<()> for C {
+    type Capability = C;
+
+    fn into_capability(self) -> C {
+        self
+    }
+}
+
+impl<F: FnOnce() -> C, C: Capability> IntoCapability<fn() -> C> for F {
+    type Capability = C;
+
+    fn into_capability(self) -> C {
+        self()
+    }
 }
 
 /// A call's input, allowed and valid.

@@ -174,8 +174,9 @@ impl Context {
 
     fn write_slot(&self, name: &str, value: &impl Serialize, merge: Merge) -> Result<(), Failure> {
         let name = slot_name(name)?;
-        let text = serde_json::to_string(value)
-            .map_err(|error| Failure::with_code(ErrorCode::InvalidOutput, format!("slot `{name}`: {error}")))?;
+        let text = serde_json::to_string(value).map_err(|error| {
+            Failure::with_code(ErrorCode::InvalidOutput, format!("slot `{name}`: {error}"))
+        })?;
         self.scope.slots.lock().set(&name, text, merge).map(drop).map_err(refused)
     }
 
@@ -207,8 +208,9 @@ impl Context {
 }
 
 fn slot_name(name: &str) -> Result<SlotName, Failure> {
-    name.parse()
-        .map_err(|error: hermes_peer_proto::wire::InvalidName| Failure::with_code(ErrorCode::Internal, error.to_string()))
+    name.parse().map_err(|error: hermes_peer_proto::wire::InvalidName| {
+        Failure::with_code(ErrorCode::Internal, error.to_string())
+    })
 }
 
 fn refused(refused: SlotRefused) -> Failure {

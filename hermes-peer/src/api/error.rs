@@ -265,7 +265,9 @@ pub enum StartError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The certificate is for another agent.
-    #[error("the certificate is for {found}, the node is to be {expected}: issue one for {expected}, or change `agent`")]
+    #[error(
+        "the certificate is for {found}, the node is to be {expected}: issue one for {expected}, or change `agent`"
+    )]
     OtherAgent {
         /// The node's agent.
         expected: hermes_peer_proto::wire::AgentUri,
@@ -273,7 +275,9 @@ pub enum StartError {
         found: hermes_peer_proto::wire::AgentUri,
     },
     /// The user's own development CA cannot be used.
-    #[error("without `auth` a node takes a certificate from your own development CA, which cannot be used: {0}")]
+    #[error(
+        "without `auth` a node takes a certificate from your own development CA, which cannot be used: {0}"
+    )]
     DevelopmentCa(#[from] AuthorityError),
     /// The folder in which nodes on this machine find each other.
     #[error(transparent)]

@@ -142,7 +142,8 @@ impl<T: DeserializeOwned> Subscription<T> {
         match self.inner.next().await? {
             Delivered::Lagged(count) => Some(Ok(Delivery::Lagged(count))),
             Delivered::Event(event) => {
-                let body = Body { bytes: event.body.clone(), content_type: event.envelope.content_type.clone() };
+                let body =
+                    Body { bytes: event.body.clone(), content_type: event.envelope.content_type.clone() };
                 let value = payload::decode(&body, ErrorCode::InvalidInput);
                 Some(value.map_err(CallError::from).map(|value| {
                     Delivery::Event(Event {

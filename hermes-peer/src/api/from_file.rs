@@ -58,10 +58,9 @@ impl NodeBuilder {
         for program in &config.programs {
             builder = builder.capability(program_capability(program)?);
         }
-        builder = builder.expect_capabilities(config.capabilities.iter().cloned()).versions(
-            config.version.min,
-            config.version.max,
-        );
+        builder = builder
+            .expect_capabilities(config.capabilities.iter().cloned())
+            .versions(config.version.min, config.version.max);
         for advertised in &config.advertise {
             builder.settings.advertise.push(advertised.parse::<Endpoint>()?);
         }
@@ -104,8 +103,7 @@ fn link_settings(config: &Config) -> LinkSettings {
     announced.link_window = bounded(limits.link_window);
     announced.event_window = bounded(limits.event_window);
     announced.max_streams = limits.streams_per_link;
-    announced.heartbeat_ms =
-        u32::try_from(config.session.heartbeat_interval.as_millis()).unwrap_or(u32::MAX);
+    announced.heartbeat_ms = u32::try_from(config.session.heartbeat_interval.as_millis()).unwrap_or(u32::MAX);
     settings.retained_frames = limits.retained_messages as usize;
     settings.retained_bytes = bounded(limits.retained_bytes) as usize;
     settings.assembly_bytes = 2 * u64::from(announced.max_message);
@@ -145,7 +143,10 @@ fn program_capability(config: &ProgramConfig) -> Result<ProgramCapability, Start
 /// # Errors
 /// [`StartError::Setting`] if the file cannot be read or is not such a file.
 pub fn describe(info: &mut CapabilityInfo, path: &Path) -> Result<(), StartError> {
-    let refused = |reason: String| StartError::Setting { name: "schema", reason: format!("{}: {reason}", path.display()) };
+    let refused = |reason: String| StartError::Setting {
+        name: "schema",
+        reason: format!("{}: {reason}", path.display()),
+    };
     let text = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
     let parsed = crate::schema::parse(&text).map_err(|error| refused(error.to_string()))?;
     let Value::Object(members) = parsed else {
@@ -158,7 +159,8 @@ pub fn describe(info: &mut CapabilityInfo, path: &Path) -> Result<(), StartError
             ("item", schema) => info.item_schema = Some(schema.to_string()),
             ("description", Value::String(text)) => info.description = text,
             _ => {
-                let reason = format!("`{name}` is none of `input`, `output`, `item` and `description` (a text)");
+                let reason =
+                    format!("`{name}` is none of `input`, `output`, `item` and `description` (a text)");
                 return Err(refused(reason));
             }
         }

@@ -36,7 +36,10 @@ impl<T: Send + 'static> Items<T> {
     }
 
     /// Items that are at hand.
-    #[expect(clippy::should_implement_trait, reason = "an iterator that is not `Send` cannot be collected into this")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an iterator that is not `Send` cannot be collected into this"
+    )]
     pub fn from_iter<I>(items: I) -> Self
     where
         I: IntoIterator<Item = T>,
@@ -118,7 +121,8 @@ impl<T: DeserializeOwned> Stream for Incoming<T> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.items.poll_next_unpin(cx).map(|item| {
             item.map(|body| {
-                body.and_then(|body| payload::decode(&body, ErrorCode::InvalidInput)).map_err(Failure::of_fault)
+                body.and_then(|body| payload::decode(&body, ErrorCode::InvalidInput))
+                    .map_err(Failure::of_fault)
             })
         })
     }

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use hermes_peer_proto::wire::AgentUri;
 use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::CapabilityName;
-use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::SessionId;
 use hermes_peer_proto::wire::TopicPattern;
@@ -22,7 +21,7 @@ use hermes_peer_proto::wire::TopicPattern;
 use crate::api::builder::NodeBuilder;
 use crate::api::call::Call;
 use crate::api::capability::Adapter;
-use crate::api::capability::Capability;
+use crate::api::capability::IntoCapability;
 use crate::api::context::States;
 use crate::api::error::CallError;
 use crate::api::error::StartError;
@@ -33,6 +32,7 @@ use crate::config::Config;
 use crate::mesh::Mesh;
 use crate::mesh::call::Order;
 use crate::mesh::handler::Body;
+use crate::mesh::metrics::Metrics;
 use crate::mesh::peers::PeerView;
 use crate::mesh::providers::RegisterError;
 use crate::observe::Observation;
@@ -167,9 +167,12 @@ impl Node {
     /// # Errors
     /// `SESSION_EXPIRED` if it has ended or was never opened here: the two are not told apart.
     pub fn session(&self, id: SessionId) -> Result<Session, CallError> {
-        let state = self.0.mesh.sessions.session(id, Instant::now()).map_err(|gone| {
-            CallError::new(ErrorCode::SessionExpired, format!("{gone}"))
-        })?;
+        let state = self
+            .0
+            .mesh
+            .sessions
+            .session(id, Instant::now())
+            .map_err(|gone| CallError::new(gone.code(), gone.to_string()))?;
         Ok(Session::new(self.0.mesh.clone(), state))
     }
 
@@ -218,9 +221,9 @@ impl Node {
     ///
     /// # Errors
     /// [`RegisterError`] if the name is taken or a schema cannot be used.
-    pub fn register(&self, capability: impl Capability) -> Result<(), RegisterError> {
+    pub fn register<M>(&self, capability: impl IntoCapability<M>) -> Result<(), RegisterError> {
         let adapter = Adapter {
-            capability: Arc::new(capability),
+            capability: Arc::new(capability.into_capability()),
             node: WeakNode(Arc::downgrade(&self.0)),
             states: self.0.states.clone(),
         };
@@ -269,6 +272,11 @@ impl Node {
     /// Dials every known peer, and waits until each has been reached or has failed once, or `patience` is over.
     pub async fn look_around(&self, patience: Duration) {
         self.0.mesh.settle_peers(patience).await;
+    }
+
+    /// How much of each limit is in use now.
+    pub fn metrics(&self) -> Metrics {
+        self.0.mesh.metrics()
     }
 
     /// Follows what happens on this node from now on.

@@ -110,7 +110,9 @@ impl<T: Serialize + JsonSchema + Send + 'static> Output for T {
     }
 
     fn into_reply(self) -> Result<Reply, Failure> {
-        encode(&self, ErrorCode::InvalidOutput).map(|body| Reply(Answer::Value(body))).map_err(Failure::of_fault)
+        encode(&self, ErrorCode::InvalidOutput)
+            .map(|body| Reply(Answer::Value(body)))
+            .map_err(Failure::of_fault)
     }
 }
 

@@ -50,7 +50,10 @@ impl Session {
         let mut values = self.state.read([&name]).map_err(|gone| SlotRefused::from(gone).into_fault())?;
         let Some(value) = values.pop() else { return Ok(None) };
         serde_json::from_str(&value.value).map(Some).map_err(|error| {
-            CallError::new(ErrorCode::InvalidInput, format!("slot `{name}` holds a value of another type: {error}"))
+            CallError::new(
+                ErrorCode::InvalidInput,
+                format!("slot `{name}` holds a value of another type: {error}"),
+            )
         })
     }
 
@@ -65,8 +68,7 @@ impl Session {
         loop {
             let known = self.state.read([&name]).map_err(|gone| SlotRefused::from(gone).into_fault())?;
             let version = known.first().map_or(0, |value| value.version);
-            let write =
-                SlotValue { name: name.clone(), version, merge: Merge::Replace, value: text.clone() };
+            let write = SlotValue { name: name.clone(), version, merge: Merge::Replace, value: text.clone() };
             match self.state.write(&[write]) {
                 // An answer wrote it between the two steps: the owner's word is the later one.
                 Err(SlotRefused::Conflict { .. }) => {}
@@ -86,7 +88,7 @@ impl Session {
         let state = self.mesh.sessions.session(self.id(), Instant::now());
         let state = state.map_err(|gone| SlotRefused::from(gone).into_fault())?;
         let in_flight = state.begin().map_err(|gone| SlotRefused::from(gone).into_fault())?;
-        Ok(SessionUse::Owner(state, Arc::new(in_flight)))
+        Ok(SessionUse::Owner(Arc::new(in_flight)))
     }
 }
 

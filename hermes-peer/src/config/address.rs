@@ -35,10 +35,9 @@ pub(super) fn advertised(text: &str, listen: SocketAddr) -> Result<String, Refus
     let own = (listen.port() != 0).then_some(listen.port());
     match port.or(own) {
         Some(port) => Ok(format!("{host}:{port}")),
-        None => Err(Refused::new(
-            "has no port, and `listen` has none either",
-            "write the port that others dial",
-        )),
+        None => {
+            Err(Refused::new("has no port, and `listen` has none either", "write the port that others dial"))
+        }
     }
 }
 
@@ -65,10 +64,7 @@ fn split(text: &str) -> Result<(&str, Option<u16>), Refused> {
         return Err(Refused::new("has more than a host and a port", FORMS));
     }
     if let Some(right) = bare_ipv6(text) {
-        return Err(Refused::new(
-            "has an IPv6 address without brackets",
-            format!("write `{right}`"),
-        ));
+        return Err(Refused::new("has an IPv6 address without brackets", format!("write `{right}`")));
     }
     let (host, rest) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((inner, rest)) => {
@@ -102,11 +98,7 @@ fn bare_ipv6(text: &str) -> Option<String> {
         return None;
     }
     let (host, port) = text.rsplit_once(':')?;
-    let is_address = |text: &str| {
-        text.split('%')
-            .next()
-            .is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
-    };
+    let is_address = |text: &str| text.split('%').next().is_some_and(|text| text.parse::<Ipv6Addr>().is_ok());
     match port.parse::<u16>() {
         Ok(_) if is_address(host) => Some(format!("[{host}]:{port}")),
         _ => is_address(text).then(|| format!("[{text}]:7501")),
@@ -120,16 +112,10 @@ fn check_name(host: &str) -> Result<(), Refused> {
     let labels = host.strip_suffix('.').unwrap_or(host).split('.');
     let is_name = |label: &str| (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(is_name_byte);
     // A name whose last label is a number is an address to every resolver.
-    let is_number = labels
-        .clone()
-        .next_back()
-        .is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
+    let is_number = labels.clone().next_back().is_some_and(|label| label.bytes().all(|b| b.is_ascii_digit()));
     if host.len() > MAX_NAME || !labels.clone().all(is_name) || is_number && host.parse::<Ipv4Addr>().is_err()
     {
-        return Err(Refused::new(
-            "has a host that is neither a name nor an address",
-            FORMS,
-        ));
+        return Err(Refused::new("has a host that is neither a name nor an address", FORMS));
     }
     Ok(())
 }

@@ -51,18 +51,9 @@ pub(super) fn auth(reader: &mut Reader<'_>, top: &Section<'_>, listen: SocketAdd
     let mode = reader.need(&section, "mode", |text| value::one_of(text, &modes))?;
     for (key, belongs) in KEYS {
         if let Some(entry) = section.entry(key).filter(|_| belongs != mode) {
-            let (other, this) = if mode == Mode::Token {
-                ("mtls", "token")
-            } else {
-                ("token", "mtls")
-            };
+            let (other, this) = if mode == Mode::Token { ("mtls", "token") } else { ("token", "mtls") };
             let message = format!("`{key}` belongs to `mode: {other}`, and this is `mode: {this}`");
-            reader.error(
-                entry.at,
-                &section.path_of(key),
-                message,
-                "leave it out, or change the mode",
-            );
+            reader.error(entry.at, &section.path_of(key), message, "leave it out, or change the mode");
         }
     }
     match mode {
@@ -86,34 +77,19 @@ fn mtls(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<AuthConfig> {
     if let (Some(path), Some(entry)) = (&key, section.entry("key")) {
         warn_if_others_read(reader, path, &entry.node, &section.path_of("key"));
     }
-    Some(AuthConfig::Mtls {
-        ca: ca?,
-        cert: cert?,
-        key: key?,
-        crl,
-    })
+    Some(AuthConfig::Mtls { ca: ca?, cert: cert?, key: key?, crl })
 }
 
 fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TokenSet> {
     let mut tokens = Vec::new();
     let mut has_any = false;
-    for (key, is_file) in [
-        ("token", false),
-        ("token_file", true),
-        ("tokens", false),
-        ("token_files", true),
-    ] {
+    for (key, is_file) in [("token", false), ("token_file", true), ("tokens", false), ("token_files", true)] {
         let Some(entry) = section.entry(key) else { continue };
         has_any = true;
         let nodes = if key.ends_with('s') {
             let items = reader.items(section, key);
             if items.is_empty() && matches!(&entry.node.value, Value::List(_)) {
-                reader.error(
-                    entry.node.at,
-                    &section.path_of(key),
-                    "the list is empty",
-                    "name at least one",
-                );
+                reader.error(entry.node.at, &section.path_of(key), "the list is empty", "name at least one");
             }
             items
         } else {
@@ -123,11 +99,7 @@ fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TokenSet> {
             let Some(scalar) = reader.scalar(node, path) else {
                 continue;
             };
-            tokens.extend(if is_file {
-                token_file(reader, &scalar, node)
-            } else {
-                token(reader, &scalar)
-            });
+            tokens.extend(if is_file { token_file(reader, &scalar, node) } else { token(reader, &scalar) });
         }
     }
     if !has_any {
@@ -137,15 +109,12 @@ fn tokens(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TokenSet> {
     if tokens.is_empty() {
         return None;
     }
-    TokenSet::new(tokens)
-        .map_err(|error| reader.error(section.at, &section.path, error.to_string(), ""))
-        .ok()
+    TokenSet::new(tokens).map_err(|error| reader.error(section.at, &section.path, error.to_string(), "")).ok()
 }
 
 fn token(reader: &mut Reader<'_>, scalar: &Scalar) -> Option<Token> {
-    let secret = value::token(scalar.text.as_bytes())
-        .map_err(|refused| reader.refuse(scalar, &refused))
-        .ok()?;
+    let secret =
+        value::token(scalar.text.as_bytes()).map_err(|refused| reader.refuse(scalar, &refused)).ok()?;
     if scalar.variable.is_none() {
         reader.warn(
             scalar.at,
@@ -169,10 +138,7 @@ fn token_file(reader: &mut Reader<'_>, scalar: &Scalar, node: &Node) -> Option<T
         })
         .and_then(|bytes| {
             value::token(&bytes).map_err(|refused| {
-                Refused::new(
-                    format!("is a file whose content {}", refused.what),
-                    refused.remedy,
-                )
+                Refused::new(format!("is a file whose content {}", refused.what), refused.remedy)
             })
         });
     let secret = secret.map_err(|refused| reader.refuse(scalar, &refused)).ok()?;
@@ -186,10 +152,7 @@ fn warn_if_others_read(reader: &mut Reader<'_>, path: &std::path::Path, node: &N
 
     let mode = std::fs::metadata(path).map_or(0, |facts| facts.permissions().mode());
     if mode & 0o077 != 0 {
-        let message = format!(
-            "other users of this machine can read the file (mode {:04o})",
-            mode & 0o7777
-        );
+        let message = format!("other users of this machine can read the file (mode {:04o})", mode & 0o7777);
         reader.warn(node.at, key, message, "take that away with `chmod 600`");
     }
 }

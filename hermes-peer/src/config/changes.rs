@@ -29,11 +29,7 @@ impl Changes {
 
 pub(super) fn between(old: &Config, new: &Config) -> Changes {
     let missing_in = |others: &[PeerConfig], peers: &[PeerConfig]| {
-        peers
-            .iter()
-            .filter(|peer| !others.contains(peer))
-            .cloned()
-            .collect()
+        peers.iter().filter(|peer| !others.contains(peer)).cloned().collect()
     };
     let has_same_mode = match (&old.auth, &new.auth) {
         (Some(AuthConfig::Mtls { .. }), Some(AuthConfig::Mtls { .. }))
@@ -61,10 +57,6 @@ pub(super) fn between(old: &Config, new: &Config) -> Changes {
         peers_removed: missing_in(&new.peers, &old.peers),
         policy_changed: old.policy != new.policy,
         auth_changed: has_same_mode && old.auth != new.auth,
-        needs_restart: fixed
-            .iter()
-            .filter(|(_, is_same)| !is_same)
-            .map(|(key, _)| *key)
-            .collect(),
+        needs_restart: fixed.iter().filter(|(_, is_same)| !is_same).map(|(key, _)| *key).collect(),
     }
 }

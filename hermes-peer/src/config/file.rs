@@ -24,20 +24,10 @@ pub(super) fn load(path: &Path) -> Result<Config, ConfigError> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    let around = Surroundings {
-        file: &name,
-        base,
-        env: &|name| std::env::var(name).ok(),
-    };
+    let around = Surroundings { file: &name, base, env: &|name| std::env::var(name).ok() };
     match read_bounded(path, MAX_FILE) {
         Ok(bytes) => parse(&bytes, around),
-        Err(error) => Err(refused(
-            around,
-            "",
-            Position::default(),
-            &format!("cannot be read: {error}"),
-            "",
-        )),
+        Err(error) => Err(refused(around, "", Position::default(), &format!("cannot be read: {error}"), "")),
     }
 }
 
@@ -57,13 +47,7 @@ pub(super) fn parse(bytes: &[u8], around: Surroundings<'_>) -> Result<Config, Co
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let last = good.rsplit('\n').next().unwrap_or_default();
         let at = Position::new(good.matches('\n').count() + 1, last.chars().count() + 1);
-        refused(
-            around,
-            &good,
-            at,
-            "a byte that is no UTF-8",
-            "save the file as UTF-8",
-        )
+        refused(around, &good, at, "a byte that is no UTF-8", "save the file as UTF-8")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let root = tree::parse(text)
@@ -71,13 +55,7 @@ pub(super) fn parse(bytes: &[u8], around: Surroundings<'_>) -> Result<Config, Co
     if let Value::Null = root.value {
         let remedy =
             "the smallest useful file gives `node_id`, `agent` and `listen`; `{}` takes every default";
-        return Err(refused(
-            around,
-            text,
-            Position::new(1, 1),
-            "the file is empty",
-            remedy,
-        ));
+        return Err(refused(around, text, Position::new(1, 1), "the file is empty", remedy));
     }
     let mut reader = Reader::new(around);
     let mut config = read::config(&mut reader, &root);

@@ -28,12 +28,8 @@ impl Scalar {
             Some(name) => format!("the value of the environment variable `{name}`"),
             None if is_secret(&self.path) => "the value".to_owned(),
             None => {
-                let mut shown: String = self
-                    .text
-                    .chars()
-                    .take(MAX_QUOTED)
-                    .flat_map(char::escape_debug)
-                    .collect();
+                let mut shown: String =
+                    self.text.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
                 if self.text.chars().nth(MAX_QUOTED).is_some() {
                     shown.push('…');
                 }
@@ -68,11 +64,7 @@ pub(super) fn can_show(text: &str, root: Option<&Node>, line: usize) -> bool {
                     .get(index + 1)
                     .map_or(usize::MAX, |next| next.at.line + usize::from(next.at.column > 1));
                 let is_known = keys::children("").any(|known| known == entry.key);
-                let meant = if is_known {
-                    Some(entry.key.as_str())
-                } else {
-                    keys::similar("", &entry.key)
-                };
+                let meant = if is_known { Some(entry.key.as_str()) } else { keys::similar("", &entry.key) };
                 let is_open = meant.is_some_and(|key| key != "auth");
                 !is_open && (entry.at.line..end).contains(&line)
             };

@@ -105,19 +105,15 @@ pub(super) fn nearest(path: &str, unknown: &str) -> String {
 /// The key of the map at `path` that an unknown one is a slip of.
 pub(super) fn similar(path: &str, unknown: &str) -> Option<&'static str> {
     let distance = |name: &&str| strsim::damerau_levenshtein(name, unknown);
-    let nearest = (unknown.len() <= MAX_QUOTED)
-        .then(|| children(path).min_by_key(distance))
-        .flatten()?;
+    let nearest = (unknown.len() <= MAX_QUOTED).then(|| children(path).min_by_key(distance)).flatten()?;
     // A third of the letters wrong is still a slip; more is another word.
     (distance(&nearest) <= nearest.len().div_ceil(3)).then_some(nearest)
 }
 
 /// The key as it may be shown: a value that slipped into the place of a key in `auth` stays hidden.
 pub(super) fn quoted<'k>(path: &str, key: &'k str) -> Option<&'k str> {
-    let is_word = key.len() <= MAX_QUOTED
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let is_word =
+        key.len() <= MAX_QUOTED && key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     let near_secret =
         path == "auth" && !children(path).any(|name| strsim::damerau_levenshtein(name, key) <= 3);
     (is_word && !near_secret).then_some(key)

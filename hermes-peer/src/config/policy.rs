@@ -58,28 +58,16 @@ fn rule(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<Rule> {
             return None;
         }
     };
-    let verb = reader.get(item, if allow { "allow" } else { "deny" }, |text| {
-        value::one_of(text, &VERBS)
-    })?;
+    let verb = reader.get(item, if allow { "allow" } else { "deny" }, |text| value::one_of(text, &VERBS))?;
     for key in ["capabilities", "topics", "slots"] {
         if let Some(entry) = item.entry(key).filter(|_| key != names_key(verb)) {
             let message = format!("`{key}` does not belong to a rule of this kind");
-            reader.error(
-                entry.at,
-                &item.path_of(key),
-                message,
-                format!("write `{}`", names_key(verb)),
-            );
+            reader.error(entry.at, &item.path_of(key), message, format!("write `{}`", names_key(verb)));
         }
     }
     let names = patterns(reader, item, names_key(verb));
     let from = patterns(reader, item, "from");
-    Some(Rule {
-        effect: if allow { Effect::Allow } else { Effect::Deny },
-        verb,
-        names: names?,
-        from: from?,
-    })
+    Some(Rule { effect: if allow { Effect::Allow } else { Effect::Deny }, verb, names: names?, from: from? })
 }
 
 /// A list of patterns that has to be there and not empty.
@@ -89,12 +77,7 @@ fn patterns<P: FromStr<Err = InvalidPattern>>(
     key: &str,
 ) -> Option<Vec<P>> {
     let Some(entry) = item.entry(key) else {
-        reader.error(
-            item.at,
-            &item.path,
-            format!("`{key}` is missing"),
-            format!("add `{key}: [\"…\"]`"),
-        );
+        reader.error(item.at, &item.path, format!("`{key}` is missing"), format!("add `{key}: [\"…\"]`"));
         return None;
     };
     if matches!(&entry.node.value, Value::List(items) if items.is_empty()) {
@@ -102,7 +85,6 @@ fn patterns<P: FromStr<Err = InvalidPattern>>(
         reader.error(entry.node.at, &item.path_of(key), message, "");
     }
     Some(reader.list(item, key, |text| {
-        text.parse()
-            .map_err(|error: InvalidPattern| Refused::new("is no pattern", error.rule()))
+        text.parse().map_err(|error: InvalidPattern| Refused::new("is no pattern", error.rule()))
     }))
 }

@@ -22,10 +22,7 @@ pub(super) fn programs(reader: &mut Reader<'_>, top: &Section<'_>) -> Vec<Progra
         let Some(program) = program(reader, &item) else {
             continue;
         };
-        if let Some(first) = programs
-            .iter()
-            .position(|other| other.capability == program.capability)
-        {
+        if let Some(first) = programs.iter().position(|other| other.capability == program.capability) {
             let message = format!("`{}` is programs[{first}] already", program.capability);
             reader.error(
                 item.at,
@@ -59,14 +56,8 @@ fn program(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<ProgramConfig>
     let memory = reader.get(item, "memory", |text| value::size(text, &(1 << 20..=1 << 40)));
     let mut concurrency = 4;
     reader.count(item, "concurrency", &mut concurrency, 1..=10_000);
-    let words = [
-        ("public", Access::Public),
-        ("restricted", Access::Restricted),
-        ("admin", Access::Admin),
-    ];
-    let access = reader
-        .get(item, "access", |text| value::one_of(text, &words))
-        .unwrap_or_default();
+    let words = [("public", Access::Public), ("restricted", Access::Restricted), ("admin", Access::Admin)];
+    let access = reader.get(item, "access", |text| value::one_of(text, &words)).unwrap_or_default();
     Some(ProgramConfig {
         capability: capability?,
         command: command?,
@@ -103,12 +94,7 @@ fn command(reader: &mut Reader<'_>, item: &Section<'_>) -> Option<Vec<String>> {
         let whole = reader.around.base.join(&*program);
         if !whole.is_file() {
             let message = format!("there is no program `{}`", whole.display());
-            reader.error(
-                entry.node.at,
-                &path,
-                message,
-                "relative paths start at the folder of this file",
-            );
+            reader.error(entry.node.at, &path, message, "relative paths start at the folder of this file");
         }
         *program = whole.to_string_lossy().into_owned();
     }

@@ -76,8 +76,7 @@ pub(super) fn config(reader: &mut Reader<'_>, root: &Node) -> Config {
 
 /// Reads a name of the wire.
 pub(super) fn name<T: std::str::FromStr<Err = InvalidName>>(text: &str) -> Result<T, Refused> {
-    text.parse()
-        .map_err(|error: InvalidName| Refused::new(format!("is no {}", error.kind()), error.rule()))
+    text.parse().map_err(|error: InvalidName| Refused::new(format!("is no {}", error.kind()), error.rule()))
 }
 
 fn advertise(reader: &mut Reader<'_>, top: &Section<'_>, config: &Config) -> Vec<String> {
@@ -108,19 +107,9 @@ fn peers(reader: &mut Reader<'_>, top: &Section<'_>) -> Vec<PeerConfig> {
         };
         if let Some(first) = peers.iter().position(|peer| peer.node_id == node_id) {
             let message = format!("`{node_id}` is peers[{first}] already");
-            reader.error(
-                item.at,
-                &item.path,
-                message,
-                "a node_id names one node: keep one of the two",
-            );
+            reader.error(item.at, &item.path, message, "a node_id names one node: keep one of the two");
         }
-        peers.push(PeerConfig {
-            node_id,
-            agent,
-            endpoint,
-            capabilities,
-        });
+        peers.push(PeerConfig { node_id, agent, endpoint, capabilities });
     }
     peers
 }
@@ -135,9 +124,9 @@ pub(super) fn file_of(reader: &mut Reader<'_>, section: &Section<'_>, key: &str)
             _ if text.is_empty() => Err(refused("is empty, where the path of a file belongs".to_owned())),
             Err(error) => Err(refused(format!("is a file that cannot be read: {error}"))),
             // Opening anything else, such as a pipe, could wait for ever.
-            Ok(facts) if !facts.is_file() => Err(refused(
-                "is a folder or a device, where a file belongs".to_owned(),
-            )),
+            Ok(facts) if !facts.is_file() => {
+                Err(refused("is a folder or a device, where a file belongs".to_owned()))
+            }
             Ok(_) => File::open(&path)
                 .map(|_| path)
                 .map_err(|error| refused(format!("is a file that cannot be read: {error}"))),
@@ -149,24 +138,12 @@ fn session(reader: &mut Reader<'_>, top: &Section<'_>, session: &mut SessionConf
     let Some(section) = reader.section(top, "session") else {
         return;
     };
-    reader.duration(
-        &section,
-        "heartbeat_interval",
-        &mut session.heartbeat_interval,
-        HEARTBEATS,
-    );
-    reader.duration(
-        &section,
-        "timeout",
-        &mut session.timeout,
-        Duration::from_secs(1)..=MAX_DURATION,
-    );
+    reader.duration(&section, "heartbeat_interval", &mut session.heartbeat_interval, HEARTBEATS);
+    reader.duration(&section, "timeout", &mut session.timeout, Duration::from_secs(1)..=MAX_DURATION);
     reader.count(&section, "max_sessions", &mut session.max_sessions, COUNTS);
     reader.size(&section, "max_bytes", &mut session.max_bytes, SIZES);
     if session.heartbeat_interval >= session.timeout {
-        let at = section
-            .entry("heartbeat_interval")
-            .map_or(section.at, |entry| entry.node.at);
+        let at = section.entry("heartbeat_interval").map_or(section.at, |entry| entry.node.at);
         reader.warn(
             at,
             &section.path_of("heartbeat_interval"),
@@ -187,51 +164,23 @@ fn limits(reader: &mut Reader<'_>, top: &Section<'_>, limits: &mut LimitsConfig)
     reader.size(&section, "event_window", &mut limits.event_window, WINDOWS);
     reader.size(&section, "memory", &mut limits.memory, SIZES);
     reader.count(&section, "streams_per_link", &mut limits.streams_per_link, COUNTS);
-    reader.count(
-        &section,
-        "retained_messages",
-        &mut limits.retained_messages,
-        COUNTS,
-    );
+    reader.count(&section, "retained_messages", &mut limits.retained_messages, COUNTS);
     reader.size(&section, "retained_bytes", &mut limits.retained_bytes, WINDOWS);
     reader.count(&section, "max_hops", &mut limits.max_hops, HOPS);
-    reader.count(
-        &section,
-        "handler_concurrency",
-        &mut limits.handler_concurrency,
-        COUNTS,
-    );
+    reader.count(&section, "handler_concurrency", &mut limits.handler_concurrency, COUNTS);
     reader.count(&section, "handler_queue", &mut limits.handler_queue, COUNTS);
     reader.duration(&section, "call_timeout", &mut limits.call_timeout, TIMES);
     reader.duration(&section, "provider_wait", &mut limits.provider_wait, TIMES);
     reader.count(&section, "unauthenticated", &mut limits.unauthenticated, COUNTS);
-    reader.count(
-        &section,
-        "unauthenticated_per_source",
-        &mut limits.unauthenticated_per_source,
-        COUNTS,
-    );
-    reader.duration(
-        &section,
-        "handshake_timeout",
-        &mut limits.handshake_timeout,
-        TIMES,
-    );
+    reader.count(&section, "unauthenticated_per_source", &mut limits.unauthenticated_per_source, COUNTS);
+    reader.duration(&section, "handshake_timeout", &mut limits.handshake_timeout, TIMES);
     reader.duration(&section, "reconnect_min", &mut limits.reconnect_min, TIMES);
     reader.duration(&section, "reconnect_max", &mut limits.reconnect_max, TIMES);
     reader.duration(&section, "link_park", &mut limits.link_park, TIMES);
     reader.duration(&section, "secret_lifetime", &mut limits.secret_lifetime, TIMES);
     let pairs = [
-        (
-            "reconnect_min",
-            "reconnect_max",
-            limits.reconnect_min <= limits.reconnect_max,
-        ),
-        (
-            "stream_window",
-            "link_window",
-            limits.stream_window <= limits.link_window,
-        ),
+        ("reconnect_min", "reconnect_max", limits.reconnect_min <= limits.reconnect_max),
+        ("stream_window", "link_window", limits.stream_window <= limits.link_window),
         ("link_window", "memory", limits.link_window <= limits.memory),
         (
             "unauthenticated_per_source",
@@ -243,12 +192,7 @@ fn limits(reader: &mut Reader<'_>, top: &Section<'_>, limits: &mut LimitsConfig)
         let entry = section.entry(less).or_else(|| section.entry(more));
         let at = entry.map_or(section.at, |entry| entry.node.at);
         let remedy = format!("raise `limits.{more}` or lower `limits.{less}`");
-        reader.error(
-            at,
-            &section.path_of(less),
-            format!("this is more than `limits.{more}`"),
-            remedy,
-        );
+        reader.error(at, &section.path_of(less), format!("this is more than `limits.{more}`"), remedy);
     }
 }
 
@@ -281,13 +225,9 @@ fn log(reader: &mut Reader<'_>, top: &Section<'_>, log: &mut LogConfig) {
         ("debug", LogLevel::Debug),
         ("trace", LogLevel::Trace),
     ];
-    reader.set(&section, "level", &mut log.level, |text| {
-        value::one_of(text, &levels)
-    });
+    reader.set(&section, "level", &mut log.level, |text| value::one_of(text, &levels));
     let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-    reader.set(&section, "format", &mut log.format, |text| {
-        value::one_of(text, &formats)
-    });
+    reader.set(&section, "format", &mut log.format, |text| value::one_of(text, &formats));
 }
 
 fn journal(reader: &mut Reader<'_>, top: &Section<'_>, journal: &mut JournalConfig) {
@@ -316,15 +256,8 @@ fn version(reader: &mut Reader<'_>, top: &Section<'_>, version: &mut VersionConf
     reader.set(&section, "min", &mut version.min, parse);
     reader.set(&section, "max", &mut version.max, parse);
     if version.min > version.max {
-        let message = format!(
-            "no version is left: {} is the lowest and {} the highest",
-            version.min, version.max
-        );
-        reader.error(
-            section.at,
-            &section.path,
-            message,
-            "`min` is the lower of the two",
-        );
+        let message =
+            format!("no version is left: {} is the lowest and {} the highest", version.min, version.max);
+        reader.error(section.at, &section.path, message, "`min` is the lower of the two");
     }
 }

@@ -50,20 +50,13 @@ impl<'t> Section<'t> {
 
     /// The path of a key in this map.
     pub(super) fn path_of(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{}.{key}", self.path)
-        }
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(around: Surroundings<'a>) -> Self {
-        Self {
-            around,
-            findings: Vec::new(),
-        }
+        Self { around, findings: Vec::new() }
     }
 
     pub(super) fn error(
@@ -94,29 +87,16 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, severity: Severity, at: Position, path: &str, message: String, remedy: String) {
         let (file, path) = (self.around.file.to_owned(), path.to_owned());
-        self.findings.push(Finding {
-            file,
-            at,
-            path,
-            message,
-            remedy,
-            severity,
-            source_line: None,
-        });
+        self.findings.push(Finding { file, at, path, message, remedy, severity, source_line: None });
     }
 
     /// All findings in the order of the file, each with the line that it is about if that cannot hold a secret.
     pub(super) fn finish(mut self, text: &str, root: Option<&Node>) -> Vec<Finding> {
         self.findings.sort_by_key(|finding| finding.at);
         for finding in &mut self.findings {
-            let line = finding
-                .at
-                .line
-                .checked_sub(1)
-                .and_then(|index| text.lines().nth(index));
-            finding.source_line = line
-                .filter(|_| hidden::can_show(text, root, finding.at.line))
-                .map(str::to_owned);
+            let line = finding.at.line.checked_sub(1).and_then(|index| text.lines().nth(index));
+            finding.source_line =
+                line.filter(|_| hidden::can_show(text, root, finding.at.line)).map(str::to_owned);
         }
         self.findings
     }
@@ -130,19 +110,12 @@ impl<'a> Reader<'a> {
             self.error(
                 node.at,
                 &path,
-                format!(
-                    "{what} is {}, where a map of keys and values belongs",
-                    kind(&node.value)
-                ),
+                format!("{what} is {}, where a map of keys and values belongs", kind(&node.value)),
                 format!("write `key: value` with these keys: {known}"),
             );
             return None;
         };
-        let section = Section {
-            path,
-            at: node.at,
-            entries,
-        };
+        let section = Section { path, at: node.at, entries };
         for (index, entry) in entries.iter().enumerate() {
             let shown = keys::quoted(&section.path, &entry.key);
             let key_path = shown.map_or_else(|| section.path.clone(), |key| section.path_of(key));
@@ -151,10 +124,7 @@ impl<'a> Reader<'a> {
                     shown.map_or_else(|| "unknown key".to_owned(), |key| format!("unknown key `{key}`"));
                 self.error(entry.at, &key_path, shown, keys::nearest(&pattern, &entry.key));
             } else if let Some(first) = entries[..index].iter().find(|earlier| earlier.key == entry.key) {
-                let message = format!(
-                    "`{}` stands here twice, first in line {}",
-                    entry.key, first.at.line
-                );
+                let message = format!("`{}` stands here twice, first in line {}", entry.key, first.at.line);
                 self.error(entry.at, &key_path, message, "keep one of the two");
             }
         }
@@ -175,31 +145,17 @@ impl<'a> Reader<'a> {
         let path = parent.path_of(key);
         let Value::List(items) = &entry.node.value else {
             let message = format!("this is {}, where a list belongs", kind(&entry.node.value));
-            self.error(
-                entry.node.at,
-                &path,
-                message,
-                format!("write `{key}: […]`, or leave the key out"),
-            );
+            self.error(entry.node.at, &path, message, format!("write `{key}: […]`, or leave the key out"));
             return Vec::new();
         };
-        items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| (item, format!("{path}[{index}]")))
-            .collect()
+        items.iter().enumerate().map(|(index, item)| (item, format!("{path}[{index}]"))).collect()
     }
 
     /// A single value as it stands.
     pub(super) fn verbatim(&mut self, node: &Node, path: String) -> Option<Scalar> {
         let (message, remedy) = match &node.value {
             Value::Text(text) => {
-                return Some(Scalar {
-                    text: text.clone(),
-                    at: node.at,
-                    path,
-                    variable: None,
-                });
+                return Some(Scalar { text: text.clone(), at: node.at, path, variable: None });
             }
             Value::Null => ("this has no value", "write one, or leave the key out"),
             Value::List(_) => ("this is a list, where one value belongs", ""),
@@ -265,12 +221,7 @@ impl<'a> Reader<'a> {
         parse: impl FnOnce(&str) -> Result<T, Refused>,
     ) -> Option<T> {
         if section.entry(key).is_none() {
-            self.error(
-                section.at,
-                &section.path,
-                format!("`{key}` is missing"),
-                format!("add `{key}: …`"),
-            );
+            self.error(section.at, &section.path, format!("`{key}` is missing"), format!("add `{key}: …`"));
         }
         self.get(section, key, parse)
     }
@@ -291,9 +242,7 @@ impl<'a> Reader<'a> {
     }
 
     fn parsed<T>(&mut self, scalar: &Scalar, parse: impl FnOnce(&str) -> Result<T, Refused>) -> Option<T> {
-        parse(&scalar.text)
-            .map_err(|refused| self.refuse(scalar, &refused))
-            .ok()
+        parse(&scalar.text).map_err(|refused| self.refuse(scalar, &refused)).ok()
     }
 
     /// Replaces a default by what the file says.
@@ -343,9 +292,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn switch(&mut self, section: &Section<'_>, key: &str, target: &mut bool) {
-        self.set(section, key, target, |text| {
-            value::one_of(text, &[("false", false), ("true", true)])
-        });
+        self.set(section, key, target, |text| value::one_of(text, &[("false", false), ("true", true)]));
     }
 }
 

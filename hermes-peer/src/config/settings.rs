@@ -260,11 +260,7 @@ pub struct IdempotencyConfig {
 
 impl Default for IdempotencyConfig {
     fn default() -> Self {
-        Self {
-            max_keys: 10_000,
-            max_bytes: 64 << 20,
-            keep: Duration::from_secs(600),
-        }
+        Self { max_keys: 10_000, max_bytes: 64 << 20, keep: Duration::from_secs(600) }
     }
 }
 
@@ -280,9 +276,6 @@ pub struct VersionConfig {
 
 impl Default for VersionConfig {
     fn default() -> Self {
-        Self {
-            min: VERSION_MIN,
-            max: VERSION_MAX,
-        }
+        Self { min: VERSION_MIN, max: VERSION_MAX }
     }
 }

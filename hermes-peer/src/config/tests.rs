@@ -39,9 +39,7 @@ fn restrict(path: &Path) {
 
 fn parse_in(text: &str, base: &Path, env: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let env: BTreeMap<_, _> = env.iter().copied().collect();
-    Config::parse(text, "f.yaml", base, &|name| {
-        env.get(name).map(|&value| value.to_owned())
-    })
+    Config::parse(text, "f.yaml", base, &|name| env.get(name).map(|&value| value.to_owned()))
 }
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -65,10 +63,7 @@ fn refused(text: &str) -> String {
 fn assert_refused(text: &str, expected: &[&str]) {
     let printed = refused(text);
     for piece in expected {
-        assert!(
-            printed.contains(piece),
-            "{text}\nsays:  {printed}\nwants: {piece}"
-        );
+        assert!(printed.contains(piece), "{text}\nsays:  {printed}\nwants: {piece}");
     }
 }
 
@@ -97,12 +92,7 @@ fn a_misspelt_key_is_refused_at_every_depth_with_the_nearest_one() {
             "peers[0].endpont",
             "endpoint",
         ),
-        (
-            "auth: { mode: token, tokn: x }",
-            "f.yaml:1:22:",
-            "auth.tokn",
-            "token",
-        ),
+        ("auth: { mode: token, tokn: x }", "f.yaml:1:22:", "auth.tokn", "token"),
         ("lisen: 127.0.0.1:7501", "f.yaml:1:1:", "lisen", "listen"),
         (
             "\npolicy:\n  - allow: call\n    capabilties: []\n",
@@ -110,38 +100,13 @@ fn a_misspelt_key_is_refused_at_every_depth_with_the_nearest_one() {
             "policy[0].capabilties",
             "capabilities",
         ),
-        (
-            "programs:\n- capabilty: a.b",
-            "f.yaml:2:3:",
-            "programs[0].capabilty",
-            "capability",
-        ),
-        (
-            "heartbeat_interval: 5s",
-            "f.yaml:1:1:",
-            "heartbeat_interval",
-            "session.heartbeat_interval",
-        ),
-        (
-            "limits: { max_mesage: 1MiB }",
-            "f.yaml:1:11:",
-            "limits.max_mesage",
-            "max_message",
-        ),
+        ("programs:\n- capabilty: a.b", "f.yaml:2:3:", "programs[0].capabilty", "capability"),
+        ("heartbeat_interval: 5s", "f.yaml:1:1:", "heartbeat_interval", "session.heartbeat_interval"),
+        ("limits: { max_mesage: 1MiB }", "f.yaml:1:11:", "limits.max_mesage", "max_message"),
     ] {
-        assert_refused(
-            text,
-            &[
-                place,
-                &format!(" {path}: unknown key"),
-                &format!("did you mean `{near}`?"),
-            ],
-        );
+        assert_refused(text, &[place, &format!(" {path}: unknown key"), &format!("did you mean `{near}`?")]);
     }
-    assert_refused(
-        "colour: red",
-        &["unknown key `colour`; known here: node_id, agent, listen"],
-    );
+    assert_refused("colour: red", &["unknown key `colour`; known here: node_id, agent, listen"]);
     assert_refused("<<: {}", &["unknown key"]);
 }
 
@@ -164,11 +129,7 @@ fn everything_that_is_wrong_is_reported_at_once_in_the_order_of_the_file() {
         "node_id: A\npeers:\n- endpoint: ::1:7502\n  x: 1\nlog: { level: loud }\nsesion: {}\nlog: {}\n",
     );
     let findings = error.unwrap_err();
-    let places: Vec<_> = findings
-        .findings()
-        .iter()
-        .map(|f| (f.at.line, f.path.as_str()))
-        .collect();
+    let places: Vec<_> = findings.findings().iter().map(|f| (f.at.line, f.path.as_str())).collect();
     let expected = [
         (1, "node_id"),
         (3, "peers[0]"),
@@ -193,16 +154,10 @@ fn a_doubled_key_is_refused_where_it_stands_again() {
 #[test]
 fn what_is_no_yaml_is_refused_with_its_place() {
     for (text, pieces) in [
-        (
-            "session:\n\ttimeout: 5s\n",
-            &["f.yaml:2:", "tab", "blanks instead of tabs"][..],
-        ),
+        ("session:\n\ttimeout: 5s\n", &["f.yaml:2:", "tab", "blanks instead of tabs"][..]),
         ("auth: { mode: token\n", &["f.yaml:", "not YAML"]),
         ("a: b: c\n", &["f.yaml:1:", "not YAML"]),
-        (
-            "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n",
-            &["f.yaml:2:1", "second document"],
-        ),
+        ("listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", &["f.yaml:2:1", "second document"]),
         ("listen: !!str x\n", &["f.yaml:1:", "tag"]),
         ("[a]: b\n", &["f.yaml:1:1", "no plain word"]),
         ("- listen\n", &["f.yaml:1:1", "the file is a list"]),
@@ -212,14 +167,8 @@ fn what_is_no_yaml_is_refused_with_its_place() {
         ("peers:\n", &["peers: this is empty, where a list belongs"]),
         ("auth:\n", &["auth: this is empty, where a map"]),
         ("listen:\n", &["listen: this has no value"]),
-        (
-            "listen: [a]\n",
-            &["listen: this is a list, where one value belongs"],
-        ),
-        (
-            "log: { level: { a: b } }\n",
-            &["this is a map, where one value belongs"],
-        ),
+        ("listen: [a]\n", &["listen: this is a list, where one value belongs"]),
+        ("log: { level: { a: b } }\n", &["this is a map, where one value belongs"]),
         ("listen: *x\n", &["f.yaml:1:9: not YAML"]),
         ("peers: &a [*a]\n", &["an alias stands inside of what it repeats"]),
     ] {
@@ -267,18 +216,10 @@ fn files_that_cannot_be_a_configuration_are_refused_by_name() {
     assert!(check(b"log:\n  # \xc3\xa9\xff\n").contains("n.yaml:2:6: a byte that is no UTF-8"));
     assert!(check(&vec![b'#'; (1 << 20) + 1]).contains("n.yaml: more than 1048576 bytes"));
     assert!(check(b"a\0b: c\n").contains("n.yaml:1:"));
-    assert!(
-        Config::load(folder.path())
-            .unwrap_err()
-            .to_string()
-            .contains("cannot be read")
-    );
+    assert!(Config::load(folder.path()).unwrap_err().to_string().contains("cannot be read"));
     fs::remove_file(&path).unwrap();
     let missing = Config::check(&path);
-    assert!(
-        missing[0].to_string().contains("n.yaml: cannot be read"),
-        "{missing:?}"
-    );
+    assert!(missing[0].to_string().contains("n.yaml: cannot be read"), "{missing:?}");
     assert_eq!(missing[0].at.line, 0);
 }
 
@@ -310,21 +251,13 @@ fn a_good_file_is_read_to_the_last_value() {
 #[test]
 fn endpoints_have_one_grammar() {
     // FC-017
-    for endpoint in [
-        "localhost:7502",
-        "[::1]:7502",
-        "[fe80::1%eth0]:7502",
-        "B.TEST:7502",
-        "127.0.0.1:7502",
-        "b.:1",
-    ] {
+    for endpoint in
+        ["localhost:7502", "[::1]:7502", "[fe80::1%eth0]:7502", "B.TEST:7502", "127.0.0.1:7502", "b.:1"]
+    {
         let peers = good(&format!("peers: [{{ node_id: b, endpoint: '{endpoint}' }}]")).peers;
         assert_eq!(peers[0].endpoint, endpoint);
     }
-    assert_eq!(
-        good("peers: [{ node_id: b, endpoint: ' b:7502 ' }]").peers[0].endpoint,
-        "b:7502"
-    );
+    assert_eq!(good("peers: [{ node_id: b, endpoint: ' b:7502 ' }]").peers[0].endpoint, "b:7502");
     for (endpoint, piece) in [
         ("::1:7502", "write `[::1]:7502`"),
         ("fe80::1%eth0:7502", "write `[fe80::1%eth0]:7502`"),
@@ -361,10 +294,7 @@ fn what_others_are_told_can_be_dialled() {
         ("host.example", "`listen` has none either"),
         ("[host.example:1, 'x y:1']", "neither a name"),
     ] {
-        assert_refused(
-            &format!("advertise: {advertise}"),
-            &["f.yaml:1:", "advertise", piece],
-        );
+        assert_refused(&format!("advertise: {advertise}"), &["f.yaml:1:", "advertise", piece]);
     }
     let config = good("listen: 127.0.0.1:7501\nadvertise: host.example\n");
     assert_eq!(config.advertise, ["host.example:7501"]);
@@ -376,12 +306,7 @@ fn beyond_this_machine_auth_is_needed() {
         let text = format!("node_id: a\nlisten: {listen}\n");
         assert_refused(
             &text,
-            &[
-                "f.yaml:2:9: listen",
-                "without `auth`",
-                "mode: mtls",
-                "or listen on 127.0.0.1",
-            ],
+            &["f.yaml:2:9: listen", "without `auth`", "mode: mtls", "or listen on 127.0.0.1"],
         );
     }
     for listen in ["localhost:0", "'[::1]:0'", "127.0.0.2:0"] {
@@ -395,10 +320,7 @@ fn beyond_this_machine_auth_is_needed() {
 fn names_are_refused_with_their_rule() {
     assert_refused("node_id: Nlu_01", &["`Nlu_01` is no node id; 1 to 63 bytes"]);
     assert_refused("agent: nlu", &["`nlu` is no agent; agent://tenant/space/name"]);
-    assert_refused(
-        "capabilities: [a.b, echo]",
-        &["f.yaml:1:21: capabilities[1]: `echo` is no capability"],
-    );
+    assert_refused("capabilities: [a.b, echo]", &["f.yaml:1:21: capabilities[1]: `echo` is no capability"]);
     assert_refused("peers: [{}]", &["`node_id` is missing", "`endpoint` is missing"]);
     let twice = "peers: [{ node_id: b, endpoint: 'b:1' }, { node_id: b, endpoint: 'c:1' }]";
     assert_refused(twice, &["peers[1]: `b` is peers[0] already"]);
@@ -412,31 +334,13 @@ fn programs_are_there_and_say_what_they_run() {
         ("{ capability: a.b, command: [] }", "has no program"),
         ("{ capability: a.b, command: cat }", "a list belongs"),
         ("{ capability: a.b, command: [./gone.sh] }", "there is no program"),
-        (
-            "{ capability: a.b, command: [cat], schema: gone.json }",
-            "cannot be read",
-        ),
-        (
-            "{ capability: a.b, command: [cat], schema: . }",
-            "is a folder or a device",
-        ),
-        (
-            "{ capability: a.b, command: [cat], streams: yes }",
-            "write `false` or `true`",
-        ),
-        (
-            "{ capability: a.b, command: [cat], access: all }",
-            "write `public` or `restricted` or `admin`",
-        ),
-        (
-            "{ capability: a.b, command: [cat], concurrency: 0 }",
-            "1 is the least",
-        ),
+        ("{ capability: a.b, command: [cat], schema: gone.json }", "cannot be read"),
+        ("{ capability: a.b, command: [cat], schema: . }", "is a folder or a device"),
+        ("{ capability: a.b, command: [cat], streams: yes }", "write `false` or `true`"),
+        ("{ capability: a.b, command: [cat], access: all }", "write `public` or `restricted` or `admin`"),
+        ("{ capability: a.b, command: [cat], concurrency: 0 }", "1 is the least"),
     ] {
-        assert_refused(
-            &format!("programs: [{program}]"),
-            &["f.yaml:1:", "programs[0]", piece],
-        );
+        assert_refused(&format!("programs: [{program}]"), &["f.yaml:1:", "programs[0]", piece]);
     }
     let twice = "programs: [{ capability: a.b, command: [cat] }, { capability: a.b, command: [cat] }]";
     assert_refused(twice, &["programs[1]: `a.b` is programs[0] already"]);
@@ -456,27 +360,12 @@ fn policy_rules_are_whole() {
         ("{ capabilities: [a.b] }", "either `allow` or `deny`"),
         ("{ allow: call, deny: call }", "either `allow` or `deny`"),
         ("{ allow: calls, capabilities: [a.b] }", "write `call` or `admin`"),
-        (
-            "{ allow: call, topics: [a.b], from: ['agent://a/b/c'] }",
-            "write `capabilities`",
-        ),
+        ("{ allow: call, topics: [a.b], from: ['agent://a/b/c'] }", "write `capabilities`"),
         ("{ allow: call, capabilities: [a.b] }", "`from` is missing"),
-        (
-            "{ allow: call, capabilities: [], from: ['agent://a/b/c'] }",
-            "the list is empty",
-        ),
-        (
-            "{ allow: call, capabilities: ['a.**.b'], from: ['agent://a/b/c'] }",
-            "is no pattern",
-        ),
-        (
-            "{ allow: call, capabilities: [a.b], from: [support] }",
-            "is no pattern; agent://tenant/space/name",
-        ),
-        (
-            "{ allow: write_slot, slots: ['in*'], from: ['agent://a/b/c'] }",
-            "is no pattern",
-        ),
+        ("{ allow: call, capabilities: [], from: ['agent://a/b/c'] }", "the list is empty"),
+        ("{ allow: call, capabilities: ['a.**.b'], from: ['agent://a/b/c'] }", "is no pattern"),
+        ("{ allow: call, capabilities: [a.b], from: [support] }", "is no pattern; agent://tenant/space/name"),
+        ("{ allow: write_slot, slots: ['in*'], from: ['agent://a/b/c'] }", "is no pattern"),
     ] {
         assert_refused(&format!("policy: [{rule}]"), &["f.yaml:1:", "policy[0]", piece]);
     }
@@ -489,10 +378,7 @@ fn discovery_that_is_not_built_is_refused_when_it_is_turned_on() {
         "discovery: { mdns: on }",
         "discovery: { registry: { endpoints: ['a:1'] } }",
     ] {
-        assert_refused(
-            text,
-            &["is not built in this version", "name the nodes under `peers`"],
-        );
+        assert_refused(text, &["is not built in this version", "name the nodes under `peers`"]);
     }
 }
 
@@ -543,11 +429,7 @@ fn a_finding_shows_its_line_unless_that_can_hold_a_secret() {
     // FC-079
     let lines = |text: &str| -> Vec<Option<String>> {
         let error = parse(text).unwrap_err();
-        error
-            .findings()
-            .iter()
-            .map(|finding| finding.source_line.clone())
-            .collect()
+        error.findings().iter().map(|finding| finding.source_line.clone()).collect()
     };
     assert_eq!(lines("log:\n  level: loud\n"), [Some("  level: loud".to_owned())]);
     assert_eq!(lines("lisen: a\n"), [Some("lisen: a".to_owned())]);

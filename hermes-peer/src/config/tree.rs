@@ -60,11 +60,7 @@ pub(super) struct Malformed {
 
 impl Malformed {
     fn new(span: Span, message: &str, remedy: &'static str) -> Self {
-        Self {
-            at: position(&span.start),
-            message: message.to_owned(),
-            remedy,
-        }
+        Self { at: position(&span.start), message: message.to_owned(), remedy }
     }
 }
 
@@ -77,12 +73,8 @@ pub(super) fn parse(text: &str) -> Result<Node, Malformed> {
         disallow_directives: true,
         emit_comments: false,
     };
-    Builder {
-        parser: Parser::new_from_str_with_options(&masked, limits),
-        anchors: HashMap::new(),
-        count: 0,
-    }
-    .document()
+    Builder { parser: Parser::new_from_str_with_options(&masked, limits), anchors: HashMap::new(), count: 0 }
+        .document()
 }
 
 struct Builder<'t> {
@@ -108,10 +100,7 @@ impl<'t> Builder<'t> {
                 (event, span) => root = Some(self.node(event, span)?),
             }
         }
-        Ok(root.unwrap_or(Node {
-            at: Position::new(1, 1),
-            value: Value::Null,
-        }))
+        Ok(root.unwrap_or(Node { at: Position::new(1, 1), value: Value::Null }))
     }
 
     fn next(&mut self) -> Result<(Event<'t>, Span), Malformed> {
@@ -137,11 +126,7 @@ impl<'t> Builder<'t> {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_null =
                     style == ScalarStyle::Plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
-                let value = if is_null {
-                    Value::Null
-                } else {
-                    Value::Text(unmask(&text))
-                };
+                let value = if is_null { Value::Null } else { Value::Text(unmask(&text)) };
                 (value, anchor, tag)
             }
             Event::SequenceStart(_, anchor, tag) => (Value::List(self.items()?), anchor, tag),
@@ -156,10 +141,7 @@ impl<'t> Builder<'t> {
                 "leave it out: nothing here has tags",
             ));
         }
-        let node = Node {
-            at: position(&span.start),
-            value,
-        };
+        let node = Node { at: position(&span.start), value };
         if anchor != 0 {
             self.count_nodes(node.size(), span)?;
             self.anchors.insert(anchor, node.clone());
@@ -185,20 +167,12 @@ impl<'t> Builder<'t> {
                 Event::MappingEnd => return Ok(entries),
                 Event::Scalar(key, _, 0, None) => unmask(&key),
                 _ => {
-                    return Err(Malformed::new(
-                        span,
-                        "a key that is no plain word",
-                        "write `key: value`",
-                    ));
+                    return Err(Malformed::new(span, "a key that is no plain word", "write `key: value`"));
                 }
             };
             let (event, value_span) = self.next()?;
             let node = self.node(event, value_span)?;
-            entries.push(Entry {
-                key,
-                at: position(&span.start),
-                node,
-            });
+            entries.push(Entry { key, at: position(&span.start), node });
         }
     }
 
@@ -211,10 +185,7 @@ impl<'t> Builder<'t> {
                 "write the value out",
             ));
         };
-        let node = Node {
-            at: position(&span.start),
-            ..target.clone()
-        };
+        let node = Node { at: position(&span.start), ..target.clone() };
         self.count_nodes(node.size(), span)?;
         Ok(node)
     }

@@ -41,10 +41,7 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            remedy: remedy.into(),
-        }
+        Self { what: what.into(), remedy: remedy.into() }
     }
 }
 
@@ -58,10 +55,7 @@ pub struct InvalidValue {
 
 impl From<Refused> for InvalidValue {
     fn from(refused: Refused) -> Self {
-        Self {
-            what: refused.what,
-            remedy: refused.remedy,
-        }
+        Self { what: refused.what, remedy: refused.remedy }
     }
 }
 
@@ -70,10 +64,7 @@ impl From<Refused> for InvalidValue {
 pub(super) fn token(bytes: &[u8]) -> Result<Token, Refused> {
     let token = Token::parse(bytes).map_err(|error| Refused::new(format!("is refused: {error}"), ""))?;
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return Err(Refused::new(
-            "is no UTF-8 text",
-            "make one with `openssl rand -hex 32`",
-        ));
+        return Err(Refused::new("is no UTF-8 text", "make one with `openssl rand -hex 32`"));
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -90,20 +81,12 @@ pub(super) fn token(bytes: &[u8]) -> Result<Token, Refused> {
 /// Reads a duration within bounds; nothing else than the exact value is given.
 pub(super) fn duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, Refused> {
     let nanos = amount(text, &DURATION_UNITS, true, DURATION_FORMS)?;
-    let value = u64::try_from(nanos)
-        .map(Duration::from_nanos)
-        .unwrap_or(Duration::MAX);
+    let value = u64::try_from(nanos).map(Duration::from_nanos).unwrap_or(Duration::MAX);
     if value > *bounds.end() {
-        return Err(Refused::new(
-            "is too long",
-            format!("{:?} is the most", bounds.end()),
-        ));
+        return Err(Refused::new("is too long", format!("{:?} is the most", bounds.end())));
     }
     if value < *bounds.start() {
-        return Err(Refused::new(
-            "is too short",
-            format!("{:?} is the least", bounds.start()),
-        ));
+        return Err(Refused::new("is too short", format!("{:?} is the least", bounds.start())));
     }
     Ok(value)
 }
@@ -129,16 +112,10 @@ pub(super) fn count(text: &str, bounds: &RangeInclusive<u64>) -> Result<u64, Ref
 
 fn in_bounds(value: u64, bounds: &RangeInclusive<u64>, unit: &str) -> Result<u64, Refused> {
     if value > *bounds.end() {
-        return Err(Refused::new(
-            "is too much",
-            format!("{}{unit} is the most", bounds.end()),
-        ));
+        return Err(Refused::new("is too much", format!("{}{unit} is the most", bounds.end())));
     }
     if value < *bounds.start() {
-        return Err(Refused::new(
-            "is too little",
-            format!("{}{unit} is the least", bounds.start()),
-        ));
+        return Err(Refused::new("is too little", format!("{}{unit} is the least", bounds.start())));
     }
     Ok(value)
 }
@@ -180,11 +157,7 @@ fn amount(text: &str, units: &[(&str, u64)], can_join: bool, forms: &str) -> Res
         }
         rest = after;
     }
-    if total == 0 {
-        refused("is zero, which is never taken to mean `off` or `at once`")
-    } else {
-        Ok(total)
-    }
+    if total == 0 { refused("is zero, which is never taken to mean `off` or `at once`") } else { Ok(total) }
 }
 
 fn split_at_first(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
@@ -209,15 +182,8 @@ fn scaled(number: &str, unit: u64) -> Option<u128> {
 
 /// Reads one of a few words.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Refused> {
-    words
-        .iter()
-        .find(|(word, _)| *word == text)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| {
-            let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-            Refused::new(
-                "is none of the words that can stand here",
-                format!("write {}", words.join(" or ")),
-            )
-        })
+    words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let words: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        Refused::new("is none of the words that can stand here", format!("write {}", words.join(" or ")))
+    })
 }

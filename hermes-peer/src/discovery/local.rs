@@ -127,27 +127,18 @@ impl LocalFolder {
     pub(crate) fn announce(&self, record: NodeRecord) -> Result<Announcement, LocalError> {
         let _folder = self.hold()?;
         let path = self.lock_path(&record.node_id);
-        let held = private::open_lock(&path).map_err(|why| LocalError::Unusable {
-            path: path.clone(),
-            why,
-        })?;
+        let held =
+            private::open_lock(&path).map_err(|why| LocalError::Unusable { path: path.clone(), why })?;
         match held.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let pid = self.read(&record.node_id).map(|other| other.pid);
-                return Err(LocalError::NodeTaken {
-                    node: record.node_id,
-                    pid,
-                });
+                return Err(LocalError::NodeTaken { node: record.node_id, pid });
             }
             Err(TryLockError::Error(why)) => return Err(LocalError::Unusable { path, why }),
         }
         self.write(&record)?;
-        Ok(Announcement {
-            folder: self.clone(),
-            record,
-            _held: held,
-        })
+        Ok(Announcement { folder: self.clone(), record, _held: held })
     }
 
     /// The nodes that run now, by name; records of those that died are removed. The first thousand, if there are more.
@@ -160,15 +151,7 @@ impl LocalFolder {
         let entries = fs::read_dir(&self.path).map_err(|why| self.unusable(why))?;
         let mut nodes: Vec<NodeId> = entries
             .take(MAX_ENTRIES)
-            .filter_map(|entry| {
-                entry
-                    .ok()?
-                    .file_name()
-                    .to_str()?
-                    .strip_suffix(".json")?
-                    .parse()
-                    .ok()
-            })
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".json")?.parse().ok())
             .take(MAX_RECORDS)
             .collect();
         nodes.sort_unstable();
@@ -205,11 +188,7 @@ impl LocalFolder {
     /// None, if it is no record of this node: too long, damaged, or under another name.
     fn read(&self, node: &NodeId) -> Option<NodeRecord> {
         let mut text = Vec::new();
-        fs::File::open(self.record_path(node))
-            .ok()?
-            .take(MAX_RECORD + 1)
-            .read_to_end(&mut text)
-            .ok()?;
+        fs::File::open(self.record_path(node)).ok()?.take(MAX_RECORD + 1).read_to_end(&mut text).ok()?;
         let record: NodeRecord =
             (text.len() as u64 <= MAX_RECORD).then(|| serde_json::from_slice(&text).ok())??;
         (record.node_id == *node).then_some(record)
@@ -217,10 +196,8 @@ impl LocalFolder {
 
     fn write(&self, record: &NodeRecord) -> Result<(), LocalError> {
         let path = self.record_path(&record.node_id);
-        let text = serde_json::to_vec_pretty(record).map_err(|why| LocalError::Unusable {
-            path: path.clone(),
-            why: why.into(),
-        })?;
+        let text = serde_json::to_vec_pretty(record)
+            .map_err(|why| LocalError::Unusable { path: path.clone(), why: why.into() })?;
         if text.len() as u64 > MAX_RECORD {
             return Err(LocalError::TooLarge { bytes: text.len() });
         }
@@ -249,10 +226,7 @@ impl LocalFolder {
     }
 
     fn unusable(&self, why: io::Error) -> LocalError {
-        LocalError::Unusable {
-            path: self.path.clone(),
-            why,
-        }
+        LocalError::Unusable { path: self.path.clone(), why }
     }
 }
 
@@ -271,10 +245,7 @@ impl Announcement {
     ///
     /// If the record cannot be written; the old one then stands.
     pub(crate) fn update(&mut self, capabilities: Vec<CapabilityName>) -> Result<(), LocalError> {
-        let record = NodeRecord {
-            capabilities,
-            ..self.record.clone()
-        };
+        let record = NodeRecord { capabilities, ..self.record.clone() };
         self.folder.write(&record)?;
         self.record = record;
         Ok(())
@@ -293,9 +264,7 @@ impl Drop for Announcement {
 
 impl fmt::Debug for Announcement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Announcement")
-            .field("record", &self.record)
-            .finish_non_exhaustive()
+        f.debug_struct("Announcement").field("record", &self.record).finish_non_exhaustive()
     }
 }
 

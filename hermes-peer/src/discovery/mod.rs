@@ -50,16 +50,9 @@ pub(crate) struct Sighting {
     pub(crate) source: SourceKind,
     /// When.
     pub(crate) seen: Instant,
-    /// From when on it says nothing any more, if it does not stand until it is taken back.
-    pub(crate) expires: Option<Instant>,
 }
 
 impl Sighting {
-    /// Whether it still says something.
-    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        self.expires.is_none_or(|expires| now < expires)
-    }
-
     /// Whether it says the same as another one, whenever that was.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         (&self.node, &self.agent, &self.endpoints, &self.capabilities)

@@ -42,11 +42,7 @@ impl Local {
             }
         };
         let others = records.into_iter().filter(|record| record.node_id != self.own);
-        Some(
-            others
-                .map(|record| (record.node_id.clone(), sighting(record)))
-                .collect(),
-        )
+        Some(others.map(|record| (record.node_id.clone(), sighting(record))).collect())
     }
 }
 
@@ -58,20 +54,13 @@ pub(crate) fn sighting(record: NodeRecord) -> Sighting {
         capabilities: record.capabilities,
         source: SourceKind::Local,
         seen: Instant::now(),
-        expires: None,
     }
 }
 
 /// What is different, and what is known from then on.
 fn changes(known: &mut HashMap<NodeId, Sighting>, found: HashMap<NodeId, Sighting>) -> Vec<Change> {
-    let gone = known
-        .keys()
-        .filter(|node| !found.contains_key(*node))
-        .cloned()
-        .map(Change::Gone);
-    let new = found
-        .values()
-        .filter(|new| known.get(&new.node).is_none_or(|old| !old.says_the_same_as(new)));
+    let gone = known.keys().filter(|node| !found.contains_key(*node)).cloned().map(Change::Gone);
+    let new = found.values().filter(|new| known.get(&new.node).is_none_or(|old| !old.says_the_same_as(new)));
     let changes = gone.chain(new.cloned().map(Change::Seen)).collect();
     *known = found;
     changes
@@ -131,13 +120,8 @@ mod tests {
         assert_eq!(source.kind(), SourceKind::Local);
         let (sender, mut reports) = mpsc::channel(1);
         let run = tokio::spawn(source.run(sender));
-        let Some(Change::Seen(seen)) = reports.recv().await else {
-            panic!("the other is there")
-        };
-        assert_eq!(
-            (seen.node.as_str(), seen.endpoints[0].to_string().as_str()),
-            ("other", "127.0.0.1:7501")
-        );
+        let Some(Change::Seen(seen)) = reports.recv().await else { panic!("the other is there") };
+        assert_eq!((seen.node.as_str(), seen.endpoints[0].to_string().as_str()), ("other", "127.0.0.1:7501"));
         other.update(Vec::new()).unwrap();
         assert!(matches!(reports.recv().await, Some(Change::Seen(seen)) if seen.capabilities.is_empty()));
         drop(other);

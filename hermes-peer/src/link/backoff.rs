@@ -25,7 +25,9 @@ impl Backoff {
     pub(crate) fn next(&mut self, random: f64) -> Duration {
         let ceiling = match self.failures {
             0 => FIRST.min(self.max),
-            failures => self.min.saturating_mul(1u32.checked_shl(failures - 1).unwrap_or(u32::MAX)).min(self.max),
+            failures => {
+                self.min.saturating_mul(1u32.checked_shl(failures - 1).unwrap_or(u32::MAX)).min(self.max)
+            }
         };
         self.failures = self.failures.saturating_add(1);
         ceiling.mul_f64(random.clamp(0.0, 1.0))
@@ -51,9 +53,10 @@ mod tests {
         // FC-051
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(16));
         let delays: Vec<_> = (0..10_000).map(|_| backoff.next(1.0)).collect();
-        assert_eq!(delays[..7].iter().map(Duration::as_millis).collect::<Vec<_>>(), [
-            100, 1000, 2000, 4000, 8000, 16000, 16000
-        ]);
+        assert_eq!(
+            delays[..7].iter().map(Duration::as_millis).collect::<Vec<_>>(),
+            [100, 1000, 2000, 4000, 8000, 16000, 16000]
+        );
         assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(16)));
         backoff.reset();
         assert_eq!(backoff.next(1.0), FIRST);

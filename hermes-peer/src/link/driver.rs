@@ -292,7 +292,7 @@ impl LinkDriver {
         match self.closing.take() {
             None => Poll::Pending,
             Some(end) => {
-                if let Poll::Pending = Pin::new(&mut self.connection).poll_shutdown(cx) {
+                if Pin::new(&mut self.connection).poll_shutdown(cx).is_pending() {
                     self.closing = Some(end);
                     return Poll::Pending;
                 }

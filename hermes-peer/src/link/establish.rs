@@ -84,15 +84,14 @@ pub(crate) async fn dial(
 }
 
 /// The acceptor's side. `decide` judges the SYN: which link the connection is for, or why none.
-pub(crate) async fn accept<D, F>(
+pub(crate) async fn accept<D>(
     connection: TlsConnection,
     local: Local,
     nonce: [u8; SECRET_LEN],
     decide: D,
 ) -> Result<Established, EstablishError>
 where
-    D: FnOnce(SynReceived) -> F,
-    F: Future<Output = Result<(SynReceived, LinkId, Resumption), Fault>>,
+    D: FnOnce(SynReceived) -> Result<(SynReceived, LinkId, Resumption), Fault>,
 {
     let binding = ChannelBinding::new(connection.channel_binding());
     let certificate = connection.peer_certificate().cloned();
@@ -102,7 +101,7 @@ where
         Ok(received) => received,
         Err(error) => return Err(pipe.refuse(HANDSHAKE_VERSION, error).await),
     };
-    let (received, link, resumption) = match decide(received).await {
+    let (received, link, resumption) = match decide(received) {
         Ok(decided) => decided,
         Err(fault) => {
             let frame = Frame::control(MessageType::Error, StreamId::LINK, fault.encode());

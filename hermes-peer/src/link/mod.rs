@@ -211,6 +211,16 @@ impl LinkHandle {
         std::iter::once(core.secret.clone()).chain(core.former_secret.clone()).collect()
     }
 
+    /// Bytes received and not read yet.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.0.core.lock().link.held_bytes()
+    }
+
+    /// Data frames sent and not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.0.core.lock().link.unacknowledged()
+    }
+
     /// Opens a stream, waiting for the peer's limit on how many may be open.
     pub(crate) fn poll_open(&self, cx: &Context<'_>, priority: u8) -> Poll<Result<StreamHandle, StreamLost>> {
         let mut core = self.0.core.lock();
@@ -305,7 +315,9 @@ impl LinkHandle {
             let mut core = self.0.core.lock();
             core.link.detach();
             core.generation += 1;
-            if core.has_dialled && let Some(former) = core.former_secret.take() {
+            if core.has_dialled
+                && let Some(former) = core.former_secret.take()
+            {
                 // The acceptor was not heard: it may not have got the proof that made the new secret.
                 core.former_secret = Some(std::mem::replace(&mut core.secret, former));
             }
@@ -337,7 +349,12 @@ impl LinkHandle {
     }
 
     /// A driver for the connection of this generation.
-    pub(crate) fn driver(&self, generation: u64, connection: TlsConnection, upward: Arc<dyn Upward>) -> LinkDriver {
+    pub(crate) fn driver(
+        &self,
+        generation: u64,
+        connection: TlsConnection,
+        upward: Arc<dyn Upward>,
+    ) -> LinkDriver {
         self.0.core.lock().chain = connection.peer_chain().to_vec();
         LinkDriver::new(self.clone(), generation, connection, upward)
     }
@@ -376,6 +393,9 @@ impl Core {
 
 impl fmt::Debug for LinkHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkHandle").field("id", &self.0.id).field("peer", &self.0.peer).finish_non_exhaustive()
+        f.debug_struct("LinkHandle")
+            .field("id", &self.0.id)
+            .field("peer", &self.0.peer)
+            .finish_non_exhaustive()
     }
 }

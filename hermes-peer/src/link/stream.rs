@@ -53,10 +53,6 @@ impl StreamHandle {
         &self.link
     }
 
-    pub(crate) fn id(&self) -> StreamId {
-        self.id
-    }
-
     /// Queues a message, waiting while too much waits already.
     pub(crate) async fn send(
         &self,

@@ -32,10 +32,7 @@ pub struct HandlerLimits {
 
 impl Default for HandlerLimits {
     fn default() -> Self {
-        Self {
-            concurrency: 64,
-            queue: 64,
-        }
+        Self { concurrency: 64, queue: 64 }
     }
 }
 
@@ -43,10 +40,7 @@ impl HandlerLimits {
     /// With this many handlers at once; 0 counts as 1.
     #[must_use]
     pub fn concurrency(self, concurrency: u32) -> Self {
-        Self {
-            concurrency: concurrency.max(1),
-            ..self
-        }
+        Self { concurrency: concurrency.max(1), ..self }
     }
 
     /// With this many waiting calls.
@@ -60,7 +54,7 @@ impl HandlerLimits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{running} calls run and {waiting} wait, which is all that the capability allows: try again in {} ms", retry_after.as_millis())]
 #[non_exhaustive]
-pub struct Overloaded {
+pub(crate) struct Overloaded {
     /// Handlers that run.
     pub running: u32,
     /// Calls that wait.
@@ -71,7 +65,7 @@ pub struct Overloaded {
 
 impl Overloaded {
     /// The code that the caller sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::Overloaded
     }
 }
@@ -110,10 +104,7 @@ impl Admission {
     pub(crate) fn new(limits: HandlerLimits) -> Arc<Self> {
         let concurrency = limits.concurrency.max(1);
         Arc::new(Self {
-            limits: HandlerLimits {
-                concurrency,
-                ..limits
-            },
+            limits: HandlerLimits { concurrency, ..limits },
             handlers: Arc::new(Semaphore::new(concurrency as usize)),
             waiting: AtomicU32::new(0),
             average: AtomicU64::new(0),
@@ -128,20 +119,14 @@ impl Admission {
         if let Ok(permit) = self.handlers.clone().try_acquire_owned() {
             return Ok(Entry::Now(Permit::new(self.clone(), permit)));
         }
-        let place = self
-            .waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
-                (waiting < self.limits.queue).then_some(waiting + 1)
-            });
+        let place = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
+            (waiting < self.limits.queue).then_some(waiting + 1)
+        });
         match place {
-            Ok(_) => Ok(Entry::Queued(Queued {
-                place: Place(self.clone()),
-            })),
-            Err(waiting) => Err(Overloaded {
-                running: self.running(),
-                waiting,
-                retry_after: self.retry_after(waiting),
-            }),
+            Ok(_) => Ok(Entry::Queued(Queued { place: Place(self.clone()) })),
+            Err(waiting) => {
+                Err(Overloaded { running: self.running(), waiting, retry_after: self.retry_after(waiting) })
+            }
         }
     }
 
@@ -169,19 +154,14 @@ impl Admission {
     }
 
     fn count(&self, took: Duration) {
-        let took = u64::try_from(took.as_micros())
-            .unwrap_or(u64::MAX)
-            .min(3_600_000_000);
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).min(3_600_000_000);
         let update = |average: u64| match average {
             0 => took,
             _ => average - average / SMOOTHING + took / SMOOTHING,
         };
         // Cannot fail: the update is never refused.
-        let _ = self
-            .average
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |average| {
-                Some(update(average))
-            });
+        let _ =
+            self.average.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |average| Some(update(average)));
     }
 }
 
@@ -204,10 +184,7 @@ impl Queued {
     /// Waits for a handler, as long as it takes: the call's deadline is the caller's to watch.
     pub(crate) async fn permit(self) -> Permit {
         let permit = self.place.0.handlers.clone().acquire_owned().await;
-        Permit::new(
-            self.place.0.clone(),
-            permit.expect("the semaphore of an admission is never closed"),
-        )
+        Permit::new(self.place.0.clone(), permit.expect("the semaphore of an admission is never closed"))
     }
 }
 
@@ -221,11 +198,7 @@ pub(crate) struct Permit {
 
 impl Permit {
     fn new(admission: Arc<Admission>, permit: OwnedSemaphorePermit) -> Self {
-        Self {
-            admission,
-            since: Instant::now(),
-            _permit: permit,
-        }
+        Self { admission, since: Instant::now(), _permit: permit }
     }
 }
 
@@ -271,10 +244,7 @@ mod tests {
         tokio::pin!(waiting);
         assert!(poll!(&mut waiting).is_pending());
         let refused = admission.enter().unwrap_err();
-        assert_eq!(
-            (refused.running, refused.waiting, refused.code()),
-            (2, 1, ErrorCode::Overloaded)
-        );
+        assert_eq!((refused.running, refused.waiting, refused.code()), (2, 1, ErrorCode::Overloaded));
         assert_eq!(admission.load(), 100);
         drop(first);
         let _third = waiting.await;
@@ -290,10 +260,7 @@ mod tests {
         drop(given_up);
         let next = wait(&admission);
         drop(running);
-        assert!(
-            next.permit().now_or_never().is_some(),
-            "the permit was not lost to the one who gave up"
-        );
+        assert!(next.permit().now_or_never().is_some(), "the permit was not lost to the one who gave up");
     }
 
     #[tokio::test]
@@ -304,10 +271,7 @@ mod tests {
         assert!(poll!(&mut first).is_pending());
         drop(running);
         let mut second = Box::pin(wait(&admission).permit());
-        assert!(
-            poll!(&mut second).is_pending(),
-            "the free handler belongs to the first"
-        );
+        assert!(poll!(&mut second).is_pending(), "the free handler belongs to the first");
         drop(first.await);
         second.await;
     }
@@ -341,10 +305,7 @@ mod tests {
 
     #[test]
     fn no_handler_at_all_counts_as_one() {
-        let admission = Admission::new(HandlerLimits {
-            concurrency: 0,
-            queue: 0,
-        });
+        let admission = Admission::new(HandlerLimits { concurrency: 0, queue: 0 });
         assert!(matches!(admission.enter(), Ok(Entry::Now(_))));
     }
 }

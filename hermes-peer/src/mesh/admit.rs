@@ -31,6 +31,8 @@ use crate::link::Stop;
 use crate::mesh::Mesh;
 use crate::mesh::peers::Peer;
 use crate::observe::PeerState;
+use crate::transport::ByteStream;
+use crate::transport::memory::MemoryListener;
 use crate::transport::tcp::Listener;
 
 /// How long a live node may take to answer when another claims its name.
@@ -40,19 +42,21 @@ const DUPLICATE_DRAIN: Duration = Duration::from_secs(10);
 
 impl Mesh {
     /// Accepts connections until the node shuts down. Nothing that a newcomer does or fails to do happens in here.
-    pub(crate) async fn accept_loop(self: Arc<Self>, mut listener: Listener) {
+    pub(crate) async fn accept_loop(self: Arc<Self>, mut listener: Door) {
         loop {
-            let (stream, from) = tokio::select! {
+            let accepted = tokio::select! {
                 () = self.shutdown.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
-            let place = self.strangers.enter(from.ip());
+            let Some((stream, from)) = accepted else { return };
+            let place = self.strangers.enter(from);
             let mesh = self.clone();
             self.tracker.spawn(async move {
                 let greeting = async {
-                    let connection = mesh.tls.accept(Box::new(stream)).await.map_err(|error| error.to_string())?;
+                    let connection =
+                        mesh.tls.accept(stream).await.map_err(|error| error.to_string())?;
                     let local = mesh.local(&connection);
-                    let decide = |received| mesh.clone().decide(received);
+                    let decide = |received| mesh.decide(received);
                     let established = link::accept(connection, local, mesh.nonce(), decide)
                         .await
                         .map_err(|error| error.to_string())?;
@@ -67,7 +71,7 @@ impl Mesh {
                 };
                 drop(place);
                 if let Err(error) = outcome {
-                    mesh.refused_stranger(from.ip(), &error);
+                    mesh.refused_stranger(from, &error);
                 }
             });
         }
@@ -81,10 +85,7 @@ impl Mesh {
     }
 
     /// What to do with a SYN: which link it is for, or why it is refused.
-    async fn decide(
-        self: Arc<Self>,
-        received: SynReceived,
-    ) -> Result<(SynReceived, LinkId, Resumption), Fault> {
+    fn decide(self: &Arc<Self>, received: SynReceived) -> Result<(SynReceived, LinkId, Resumption), Fault> {
         if self.is_draining() {
             return Err(Fault::new(ErrorCode::Unavailable, "this node is shutting down"));
         }
@@ -97,7 +98,8 @@ impl Mesh {
                     ErrorCode::Overloaded,
                     "this node has as many peers as it takes (`limits.max_connections`)",
                 );
-                fault.retry_after_ms = Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
+                fault.retry_after_ms =
+                    Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
                 return Err(fault);
             }
             return Ok((received, new_link, Resumption::New));
@@ -134,7 +136,7 @@ impl Mesh {
         match admission {
             Placed::Running(driver, link, generation, is_resumed) => {
                 self.linked(&peer, &link, is_resumed);
-                self.run_driver(peer, link, generation, driver);
+                self.run_driver(peer, link, generation, *driver);
                 Ok(())
             }
             Placed::Duplicate(established) => {
@@ -157,7 +159,8 @@ impl Mesh {
         if !is_alive {
             return None;
         }
-        let message = format!("a node `{}` is linked here already: give one of the two another `node_id`", peer.node);
+        let message =
+            format!("a node `{}` is linked here already: give one of the two another `node_id`", peer.node);
         tracing::warn!(peer = %peer.node, agent = %newcomer.identity.agent(), "{message}");
         self.observe_peer(&peer.node, PeerState::Refused, &message);
         Some(Fault::new(ErrorCode::PermissionDenied, message))
@@ -178,7 +181,8 @@ impl Mesh {
         }
         if let Some(link) = &standing {
             if link.is_connected() && link.epoch() == established.authenticated.epoch {
-                let is_kept = self.survivor(peer, &facts, link, &established.authenticated) == Survivor::Standing;
+                let is_kept =
+                    self.survivor(peer, &facts, link, &established.authenticated) == Survivor::Standing;
                 if is_kept {
                     return Placed::Duplicate(Box::new(established));
                 }
@@ -222,7 +226,7 @@ impl Mesh {
         match attached {
             Ok(generation) => {
                 let driver = link.driver(generation, connection, self.upward()).with_input(input);
-                Placed::Running(driver, link.clone(), generation, true)
+                Placed::Running(Box::new(driver), link.clone(), generation, true)
             }
             Err(error) => Placed::Broken(error),
         }
@@ -239,11 +243,12 @@ impl Mesh {
             self.settings.link.clone(),
             authenticated.announced,
         );
-        let link = LinkHandle::new(authenticated.identity, authenticated.epoch, machine, authenticated.secret);
+        let link =
+            LinkHandle::new(authenticated.identity, authenticated.epoch, machine, authenticated.secret);
         let link = Arc::new(link);
         let driver = link.driver(1, connection, self.upward()).with_input(input);
         peer.link.store(Some(link.clone()));
-        Placed::Running(driver, link, 1, false)
+        Placed::Running(Box::new(driver), link, 1, false)
     }
 
     /// Which of two connections between the same two processes lives.
@@ -266,10 +271,7 @@ impl Mesh {
             }
         };
         let resumes = (facts.connections > 1).then_some(facts.connections - 1);
-        survivor(
-            &contender(facts.dialled_here, resumes),
-            &contender(newcomer.side == Side::Initiator, None),
-        )
+        survivor(&contender(facts.dialled_here, resumes), &contender(newcomer.side == Side::Initiator, None))
     }
 
     /// A link that another one replaces while both work: what runs on it may end, nothing new begins.
@@ -278,14 +280,23 @@ impl Mesh {
         let link = link.clone();
         self.tracker.spawn(async move {
             let deadline = Instant::now() + DUPLICATE_DRAIN;
-            while link.open_calls() + link.running_calls() > 0 && Instant::now() < deadline && link.is_connected() {
+            while link.open_calls() + link.running_calls() > 0
+                && Instant::now() < deadline
+                && link.is_connected()
+            {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             link.stop(Stop::Close);
         });
     }
 
-    fn run_driver(self: &Arc<Self>, peer: Arc<Peer>, link: Arc<LinkHandle>, generation: u64, driver: LinkDriver) {
+    fn run_driver(
+        self: &Arc<Self>,
+        peer: Arc<Peer>,
+        link: Arc<LinkHandle>,
+        generation: u64,
+        driver: LinkDriver,
+    ) {
         let mesh = self.clone();
         self.tracker.spawn(async move {
             let end = driver.await;
@@ -293,7 +304,13 @@ impl Mesh {
         });
     }
 
-    fn connection_ended(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, generation: u64, end: DriveEnd) {
+    fn connection_ended(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        link: &Arc<LinkHandle>,
+        generation: u64,
+        end: DriveEnd,
+    ) {
         if link.generation() != generation {
             return;
         }
@@ -371,8 +388,30 @@ impl Mesh {
     }
 }
 
+/// Where connections come in.
+pub(crate) enum Door {
+    Sockets(Listener),
+    Memory(MemoryListener),
+}
+
+impl Door {
+    /// The next connection and its source; pipes come from this host.
+    async fn accept(&mut self) -> Option<(Box<dyn ByteStream>, IpAddr)> {
+        match self {
+            Self::Sockets(listener) => {
+                let (stream, from) = listener.accept().await;
+                Some((Box::new(stream), from.ip()))
+            }
+            Self::Memory(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Some((stream, IpAddr::from([127, 0, 0, 1])))
+            }
+        }
+    }
+}
+
 enum Placed {
-    Running(LinkDriver, Arc<LinkHandle>, u64, bool),
+    Running(Box<LinkDriver>, Arc<LinkHandle>, u64, bool),
     Duplicate(Box<Established>),
     Broken(PeerMisbehaved),
 }

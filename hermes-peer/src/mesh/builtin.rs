@@ -21,6 +21,7 @@ use crate::mesh::handler::AnswerFuture;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Handler;
 use crate::mesh::handler::Incoming;
+use crate::mesh::metrics::Metrics;
 
 /// One built-in capability.
 struct BuiltIn {
@@ -41,7 +42,8 @@ impl Handler for BuiltIn {
     fn call(&self, incoming: Incoming) -> AnswerFuture {
         let (mesh, answer) = (self.mesh.clone(), self.answer);
         Box::pin(async move {
-            let mesh = mesh.upgrade().ok_or_else(|| Fault::new(ErrorCode::Unavailable, "the node is gone"))?;
+            let mesh =
+                mesh.upgrade().ok_or_else(|| Fault::new(ErrorCode::Unavailable, "the node is gone"))?;
             answer(&mesh, &incoming.body).map(Answer::Value)
         })
     }
@@ -60,25 +62,31 @@ impl Mesh {
     pub(crate) fn insert_built_ins(self: &Arc<Self>) {
         let anything = r#"{"type":["object","null"]}"#;
         let journal = r#"{"type":["object","null"],"properties":{"session":{"type":["string","null"]}},"additionalProperties":false}"#;
-        self.insert_built_in("hermes.node", Access::Public, anything, "This node: who it is and since when.", |mesh, _| {
-            #[derive(Serialize)]
-            struct NodeFacts<'a> {
-                node_id: &'a str,
-                agent: &'a str,
-                epoch: u64,
-                version: &'static str,
-                load: u8,
-                sessions: usize,
-            }
-            json(&NodeFacts {
-                node_id: mesh.node.as_str(),
-                agent: mesh.agent.as_str(),
-                epoch: mesh.epoch.0,
-                version: env!("CARGO_PKG_VERSION"),
-                load: mesh.load(),
-                sessions: mesh.sessions.count(),
-            })
-        });
+        self.insert_built_in(
+            "hermes.node",
+            Access::Public,
+            anything,
+            "This node: who it is and since when.",
+            |mesh, _| {
+                #[derive(Serialize)]
+                struct NodeFacts<'a> {
+                    node_id: &'a str,
+                    agent: &'a str,
+                    epoch: u64,
+                    version: &'static str,
+                    load: u8,
+                    metrics: Metrics,
+                }
+                json(&NodeFacts {
+                    node_id: mesh.node.as_str(),
+                    agent: mesh.agent.as_str(),
+                    epoch: mesh.epoch.0,
+                    version: env!("CARGO_PKG_VERSION"),
+                    load: mesh.load(),
+                    metrics: mesh.metrics(),
+                })
+            },
+        );
         self.insert_built_in(
             "hermes.peers",
             Access::Public,
@@ -124,7 +132,8 @@ impl Mesh {
         info.facts.idempotent = true;
         info.access = access;
         let handler = BuiltIn { mesh: Arc::downgrade(self), info, answer };
-        let registered = Registered::new(Arc::new(handler), HandlerLimits::default()).expect("the built-in schemas are good");
+        let registered = Registered::new(Arc::new(handler), HandlerLimits::default())
+            .expect("the built-in schemas are good");
         self.insert_handler(Arc::new(registered)).expect("built-ins come first, each once");
     }
 }

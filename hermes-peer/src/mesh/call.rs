@@ -36,9 +36,9 @@ use crate::mesh::Mesh;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::Scope;
+use crate::mesh::participation::SessionUse;
 use crate::mesh::peers::Peer;
 use crate::mesh::route::Wanted;
-use crate::mesh::participation::SessionUse;
 use crate::observe::Direction;
 use crate::observe::MessageKind;
 
@@ -163,10 +163,6 @@ impl Mesh {
 }
 
 impl Exchange {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// The stream, for input items; `None` if the call is handled in this process.
     pub(crate) fn stream(&self) -> Option<Arc<StreamHandle>> {
         match &self.route {
@@ -241,7 +237,9 @@ impl Exchange {
             let message = outgoing(&envelope, &self.order.body)?;
             match stream.try_send(MessageType::Request, message, !self.order.has_items) {
                 Ok(()) => {}
-                Err(SendRefused::TooLarge { got, limit }) => return Err(too_large(got, limit, &provider.peer.node)),
+                Err(SendRefused::TooLarge { got, limit }) => {
+                    return Err(too_large(got, limit, &provider.peer.node));
+                }
                 Err(_) => continue,
             }
             provider.peer.score.begin();
@@ -313,7 +311,8 @@ impl Exchange {
         }
         let body = Body { bytes: message.body, content_type: envelope.content_type.clone() };
         let slots_written = envelope.slots.iter().map(|slot| slot.name.clone()).collect();
-        let kind = if message_type == MessageType::Stream { MessageKind::Item } else { MessageKind::Response };
+        let kind =
+            if message_type == MessageType::Stream { MessageKind::Item } else { MessageKind::Response };
         self.observe(kind, body.bytes.len(), None, slots_written);
         self.absorb(&envelope.slots)?;
         if message_type == MessageType::Stream {
@@ -378,7 +377,8 @@ impl Exchange {
     }
 
     fn expire(&mut self) -> Fault {
-        let mut fault = Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while no provider was found");
+        let mut fault =
+            Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while no provider was found");
         if let Route::Remote(remote) = &self.route {
             remote.stream.cancel(ErrorCode::DeadlineExceeded);
             remote.peer.score.finish(None);

@@ -16,6 +16,7 @@ use crate::link::EstablishError;
 use crate::mesh::Mesh;
 use crate::mesh::peers::Peer;
 use crate::observe::PeerState;
+use crate::transport::ByteStream;
 use crate::transport::endpoint::Endpoint;
 use crate::transport::tcp;
 use crate::transport::tcp::DialError;
@@ -32,6 +33,8 @@ pub(crate) enum ReachError {
     #[error(transparent)]
     Dial(#[from] DialError),
     #[error(transparent)]
+    Memory(#[from] std::io::Error),
+    #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
     Establish(#[from] EstablishError),
@@ -43,7 +46,7 @@ impl ReachError {
     /// Another try soon may end otherwise; if not, somebody has to change something first.
     fn is_worth_retrying(&self) -> bool {
         match self {
-            Self::Dial(_) | Self::TimedOut(_) => true,
+            Self::Dial(_) | Self::Memory(_) | Self::TimedOut(_) => true,
             Self::Tls(error) => error.is_worth_retrying(),
             Self::Establish(EstablishError::Handshake(error)) => error.is_worth_retrying(),
             Self::Establish(_) => true,
@@ -158,17 +161,25 @@ impl Mesh {
         }
     }
 
+    async fn open(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Box<dyn ByteStream>, ReachError> {
+        match &self.settings.memory {
+            Some(network) => Ok(network.dial(self.node.as_str(), endpoint.host()).await?),
+            None => Ok(Box::new(tcp::dial(endpoint, &self.settings.transport, deadline).await?)),
+        }
+    }
+
     /// One attempt at one address, within the time for a handshake.
     async fn reach(self: &Arc<Self>, peer: &Arc<Peer>, endpoint: &Endpoint) -> Result<(), ReachError> {
         let deadline = Instant::now() + self.settings.handshake_timeout;
         let attempt = async {
-            let stream = tcp::dial(endpoint, &self.settings.transport, deadline).await?;
-            let connection = self.tls.connect(Box::new(stream)).await?;
+            let stream = self.open(endpoint, deadline).await?;
+            let connection = self.tls.connect(stream).await?;
             let ticket = peer.link.load_full().filter(|link| !link.is_ended()).map(|link| {
                 let (received, secret) = link.resume_state();
                 ResumeTicket { link: link.id(), received, secret }
             });
-            let expected = Expected { agent: peer.state.lock().expected_agent.clone(), node: Some(peer.node.clone()) };
+            let expected =
+                Expected { agent: peer.state.lock().expected_agent.clone(), node: Some(peer.node.clone()) };
             let local = self.local(&connection);
             let established = link::dial(connection, local, self.nonce(), ticket, expected).await?;
             self.admit(established).await?;

@@ -282,17 +282,17 @@ impl Mesh {
             return Err(Fault::new(ErrorCode::LoopDetected, message));
         }
         if request.deadline <= Instant::now() {
-            return Err(Fault::new(ErrorCode::DeadlineExceeded, "the deadline had passed before the handler ran"));
+            return Err(Fault::new(
+                ErrorCode::DeadlineExceeded,
+                "the deadline had passed before the handler ran",
+            ));
         }
         Ok(())
     }
 
     fn check_policy(&self, caller: &Caller, info: &CapabilityInfo) -> Result<(), Fault> {
-        let who = security::Caller {
-            agent: &caller.agent,
-            node: &caller.node,
-            is_same_user: caller.is_same_user,
-        };
+        let who =
+            security::Caller { agent: &caller.agent, node: &caller.node, is_same_user: caller.is_same_user };
         let action = Action::Call { capability: &info.name, access: info.access };
         let decision = self.policy.load().decide(&who, action);
         if decision.allowed {
@@ -310,8 +310,11 @@ impl Mesh {
     ) -> Result<Outcomes, Fault> {
         let entering = registered.admission.enter().map_err(|overloaded| {
             let mut fault = Fault::new(
-                ErrorCode::Overloaded,
-                format!("`{}` on {} has as much running and waiting as it takes", registered.info.name, self.node),
+                overloaded.code(),
+                format!(
+                    "`{}` on {} has as much running and waiting as it takes",
+                    registered.info.name, self.node
+                ),
             );
             fault.retry_after_ms = u64::try_from(overloaded.retry_after.as_millis()).ok();
             fault
@@ -398,7 +401,10 @@ impl Mesh {
                     () = cancelled.cancelled() => return stream.conclude(),
                 };
                 match sent {
-                    Ok(()) => (Body { bytes: bytes::Bytes::new(), content_type: ContentType::Bytes }, Outcome::Value),
+                    Ok(()) => (
+                        Body { bytes: bytes::Bytes::new(), content_type: ContentType::Bytes },
+                        Outcome::Value,
+                    ),
                     Err(fault) => {
                         seen.answer(self, MessageKind::Error, 0, Some(fault.code), &[]);
                         return self.send_fault(stream, &fault);
@@ -543,7 +549,8 @@ fn check_json(
     if body.content_type != ContentType::Json {
         return Ok(None);
     }
-    let mut value = parse(&body.bytes).map_err(|refused| Fault::new(code, format!("{what} is no JSON: {refused}")))?;
+    let mut value =
+        parse(&body.bytes).map_err(|refused| Fault::new(code, format!("{what} is no JSON: {refused}")))?;
     if let Some(schema) = schema {
         schema.check(&value).map_err(|violations| violated(&violations, what, code))?;
         spell_integers_plainly(&mut value);
@@ -590,7 +597,14 @@ impl Seen {
         mesh.observer.record(What::Message(message));
     }
 
-    fn answer(&self, mesh: &Mesh, kind: MessageKind, bytes: usize, code: Option<ErrorCode>, writes: &[SlotValue]) {
+    fn answer(
+        &self,
+        mesh: &Mesh,
+        kind: MessageKind,
+        bytes: usize,
+        code: Option<ErrorCode>,
+        writes: &[SlotValue],
+    ) {
         let mut message = self.message(Direction::Sent, kind, bytes, code);
         message.took = Some(self.started.elapsed());
         message.slots_written = writes.iter().map(|slot| slot.name.clone()).collect();

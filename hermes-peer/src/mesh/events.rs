@@ -63,7 +63,7 @@ impl Mesh {
             Fault::new(error.code(), error.to_string())
         })?;
         self.subscriptions.admit(&topic, now).map_err(|limited| {
-            let mut fault = Fault::new(ErrorCode::RateLimited, limited.to_string());
+            let mut fault = Fault::new(limited.code(), limited.to_string());
             fault.retry_after_ms = u64::try_from(limited.retry_after.as_millis()).ok();
             fault
         })?;
@@ -80,7 +80,11 @@ impl Mesh {
         if !targets.local.is_empty() {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
             self.subscriptions.is_new(&self.agent, &key, now);
-            let event = Arc::new(Event { topic: topic.clone(), envelope: envelope.clone(), body: body.bytes.clone() });
+            let event = Arc::new(Event {
+                topic,
+                envelope: envelope.clone(),
+                body: body.bytes.clone(),
+            });
             targets.local.iter().for_each(|queue| queue.push(event.clone()));
         }
         for (node, share) in targets.peers {
@@ -89,7 +93,13 @@ impl Mesh {
         Ok(count)
     }
 
-    fn send_event(&self, node: &NodeId, share: &Share, mut envelope: Envelope, body: &Body) -> Result<(), Fault> {
+    fn send_event(
+        &self,
+        node: &NodeId,
+        share: &Share,
+        mut envelope: Envelope,
+        body: &Body,
+    ) -> Result<(), Fault> {
         let Some(link) = self.peers.get(node).and_then(|peer| peer.link.load_full()) else { return Ok(()) };
         if *share != Share::default() {
             envelope.extra.push(Field { tag: SHARE, mandatory: false, value: encode(share) });
@@ -123,7 +133,8 @@ impl Mesh {
     pub(crate) fn tell_lag(&self, link: &LinkHandle) -> bool {
         let mut lags = self.lags.lock();
         let Some(lost) = lags.get(link.peer().node()) else { return true };
-        let lost: Vec<(Interest, u64)> = lost.iter().map(|(interest, count)| (interest.clone(), *count)).collect();
+        let lost: Vec<(Interest, u64)> =
+            lost.iter().map(|(interest, count)| (interest.clone(), *count)).collect();
         let mut envelope = Envelope::default();
         envelope.lagged = lost.iter().map(|(_, count)| count).sum();
         envelope.extra.push(Field { tag: LAG, mandatory: false, value: encode(&lost) });
@@ -141,9 +152,11 @@ impl Mesh {
             tracing::debug!(peer = %link.peer().node(), "an event does not parse and is passed over");
             return;
         };
-        let field = |tag: u16| envelope.extra.iter().find(|field| field.tag == tag).map(|field| &field.value[..]);
+        let field =
+            |tag: u16| envelope.extra.iter().find(|field| field.tag == tag).map(|field| &field.value[..]);
         if envelope.lagged > 0 {
-            let of_all = || self.subscriptions.interest().1.into_iter().map(|of| (of, envelope.lagged)).collect();
+            let of_all =
+                || self.subscriptions.interest().1.into_iter().map(|of| (of, envelope.lagged)).collect();
             let lost = field(LAG).and_then(decode::<Vec<(Interest, u64)>>).unwrap_or_else(of_all);
             lost.iter().for_each(|(interest, count)| self.subscriptions.report_lag(interest, *count));
         }
@@ -180,7 +193,9 @@ impl Mesh {
             is_same_user: self.settings.is_same_user,
         };
         let policy = self.policy.load();
-        let may = |interest: &Interest| policy.decide(&who, Action::Subscribe { pattern: &interest.pattern }).allowed;
+        let may = |interest: &Interest| {
+            policy.decide(&who, Action::Subscribe { pattern: &interest.pattern }).allowed
+        };
         self.subscriptions.set_peer(link.peer().node().clone(), interests.into_iter().filter(may).collect());
     }
 

@@ -51,7 +51,10 @@ impl Body {
 /// Bodies are users' data: they do not get into logs by way of `{:?}`.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body").field("bytes", &self.bytes.len()).field("content_type", &self.content_type).finish()
+        f.debug_struct("Body")
+            .field("bytes", &self.bytes.len())
+            .field("content_type", &self.content_type)
+            .finish()
     }
 }
 

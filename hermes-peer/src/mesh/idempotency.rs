@@ -24,8 +24,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use self::settings::IdempotencyCounters;
-pub use self::settings::IdempotencySettings;
-pub use self::settings::KeyRefused;
+pub(crate) use self::settings::IdempotencySettings;
+pub(crate) use self::settings::KeyRefused;
 pub(crate) use self::table::CallKey;
 pub(crate) use self::table::First;
 pub(crate) use self::table::StoredReply;
@@ -55,10 +55,7 @@ pub(crate) struct Idempotency {
 impl Idempotency {
     /// An empty table.
     pub(crate) fn new(settings: IdempotencySettings) -> Self {
-        Self {
-            settings,
-            table: Mutex::default(),
-        }
+        Self { settings, table: Mutex::default() }
     }
 
     /// Asks what a call has to do. `idempotent` says whether the capability may run twice.
@@ -81,21 +78,11 @@ impl Idempotency {
             None => {}
         }
         if table.count() >= self.settings.max_keys && !table.forget_oldest() {
-            return Err(KeyRefused::Overloaded {
-                limit: self.settings.max_keys,
-            });
+            return Err(KeyRefused::Overloaded { limit: self.settings.max_keys });
         }
         let key = table.start(key, body, idempotent);
         drop(table);
-        Ok(Begin::Run(Run {
-            table: self.clone(),
-            key: Some(key),
-        }))
-    }
-
-    /// Forgets an answered key, because its caller has the answer and will not ask again. A running one stays.
-    pub(crate) fn forget(&self, key: &CallKey) {
-        self.table.lock().forget(key);
+        Ok(Begin::Run(Run { table: self.clone(), key: Some(key) }))
     }
 
     /// What happened so far.
@@ -137,10 +124,7 @@ impl Run {
 
     fn end(&mut self, first: First) {
         if let Some(key) = self.key.take() {
-            self.table
-                .table
-                .lock()
-                .end(&key, first, self.table.settings.max_bytes);
+            self.table.table.lock().end(&key, first, self.table.settings.max_bytes);
         }
     }
 }

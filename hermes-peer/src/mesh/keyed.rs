@@ -72,7 +72,10 @@ impl Mesh {
 fn is_open_ended(code: ErrorCode) -> bool {
     matches!(
         code,
-        ErrorCode::HandlerPanicked | ErrorCode::Cancelled | ErrorCode::DeadlineExceeded | ErrorCode::OutcomeUnknown
+        ErrorCode::HandlerPanicked
+            | ErrorCode::Cancelled
+            | ErrorCode::DeadlineExceeded
+            | ErrorCode::OutcomeUnknown
     )
 }
 
@@ -83,7 +86,8 @@ fn keep(kind: MessageType, envelope: &Envelope, body: &[u8]) -> StoredReply {
 }
 
 fn restore(reply: &StoredReply) -> Result<Outcomes, Fault> {
-    let broken = |error: hermes_peer_proto::wire::WireError| Fault::new(ErrorCode::Internal, error.to_string());
+    let broken =
+        |error: hermes_peer_proto::wire::WireError| Fault::new(ErrorCode::Internal, error.to_string());
     if reply.kind == MessageType::Error {
         return Err(Fault::decode(&reply.body).unwrap_or_else(broken));
     }

@@ -7,9 +7,10 @@ pub(crate) mod call;
 mod dial;
 mod dispatch;
 pub(crate) mod events;
-mod keyed;
 pub(crate) mod handler;
 pub(crate) mod idempotency;
+pub(crate) mod metrics;
+mod keyed;
 pub(crate) mod participation;
 pub(crate) mod peers;
 pub(crate) mod program;
@@ -149,7 +150,8 @@ impl Mesh {
         let credentials = match (connection.prover(), &self.tokens) {
             (Some(key), _) => Credentials::Mtls { key },
             (None, tokens) => {
-                let tokens = tokens.clone().expect("a node has a certificate or tokens: its start sees to that");
+                let tokens =
+                    tokens.clone().expect("a node has a certificate or tokens: its start sees to that");
                 Credentials::Token(tokens)
             }
         };
@@ -198,7 +200,7 @@ impl Mesh {
     fn observe_call(
         &self,
         peer: &Peer,
-        order: &crate::mesh::call::Order,
+        order: &call::Order,
         message_id: MessageId,
         slots_read: Vec<SlotName>,
     ) {
@@ -212,7 +214,7 @@ impl Mesh {
             topic: None,
             message_id: Some(message_id),
             trace_id: Some(order.parent.as_ref().map_or(message_id, |parent| parent.correlation_id)),
-            session: order.session.as_ref().map(crate::mesh::participation::SessionUse::id),
+            session: order.session.as_ref().map(participation::SessionUse::id),
             bytes: order.body.bytes.len(),
             took: None,
             code: None,

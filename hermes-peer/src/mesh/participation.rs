@@ -9,14 +9,13 @@ use hermes_peer_proto::wire::SlotValue;
 
 use crate::mesh::handler::Scope;
 use crate::mesh::session::InFlight;
-use crate::mesh::session::SessionState;
 use crate::mesh::slot::SlotRefused;
 
 /// Where a call's slots come from and where writes go.
 #[derive(Clone, Debug)]
 pub(crate) enum SessionUse {
     /// This node holds the session. It does not expire while the call is under way.
-    Owner(Arc<SessionState>, Arc<InFlight>),
+    Owner(Arc<InFlight>),
     /// This node was called within the session: it has the slots that travelled, and hands writes back.
     Participant(SessionId, Arc<Scope>),
 }
@@ -24,7 +23,7 @@ pub(crate) enum SessionUse {
 impl SessionUse {
     pub(crate) fn id(&self) -> SessionId {
         match self {
-            Self::Owner(session, _) => session.id(),
+            Self::Owner(in_flight) => in_flight.session().id(),
             Self::Participant(id, _) => *id,
         }
     }
@@ -35,7 +34,9 @@ impl SessionUse {
         names: impl IntoIterator<Item = &'a SlotName>,
     ) -> Result<Vec<SlotValue>, Fault> {
         match self {
-            Self::Owner(session, _) => session.read(names).map_err(|gone| SlotRefused::from(gone).into_fault()),
+            Self::Owner(in_flight) => {
+                in_flight.session().read(names).map_err(|gone| SlotRefused::from(gone).into_fault())
+            }
             Self::Participant(_, scope) => Ok(scope.slots.lock().values(names)),
         }
     }
@@ -43,7 +44,7 @@ impl SessionUse {
     /// Takes over what an answer writes.
     pub(crate) fn absorb(&self, writes: &[SlotValue]) -> Result<(), Fault> {
         match self {
-            Self::Owner(session, _) => session.write(writes).map(drop).map_err(SlotRefused::into_fault),
+            Self::Owner(in_flight) => in_flight.session().write(writes).map(drop).map_err(SlotRefused::into_fault),
             Self::Participant(_, scope) => {
                 scope.slots.lock().absorb(writes.to_vec()).map_err(SlotRefused::into_fault)
             }

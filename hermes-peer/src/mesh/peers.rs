@@ -258,7 +258,10 @@ impl Peer {
             agent: facts.agent.clone(),
             state,
             version: link.as_ref().and_then(|link| link.version()),
-            round_trip_ms: link.as_ref().and_then(|link| link.round_trip()).map(|time| time.as_secs_f64() * 1e3),
+            round_trip_ms: link
+                .as_ref()
+                .and_then(|link| link.round_trip())
+                .map(|time| time.as_secs_f64() * 1e3),
             load: link.as_ref().map(|link| link.peer_load()),
             linked_for_s: facts.linked_since.map(age),
             addresses: facts

@@ -88,33 +88,19 @@ impl Program {
             return Err(ProgramError::NoCommand);
         }
         let env = Vec::new();
-        Ok(Self {
-            info,
-            command,
-            dir: None,
-            timeout: None,
-            memory: None,
-            env,
-            max_output: MAX_OUTPUT,
-        })
+        Ok(Self { info, command, dir: None, timeout: None, memory: None, env, max_output: MAX_OUTPUT })
     }
 
     /// Runs it in this folder. A program named with a relative path is found from there. Default: the node's own folder.
     #[must_use]
     pub fn dir(self, dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: Some(dir.into()),
-            ..self
-        }
+        Self { dir: Some(dir.into()), ..self }
     }
 
     /// Ends it after this time, if the call's own deadline does not come first. Default: the call's deadline alone.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        Self {
-            timeout: Some(timeout),
-            ..self
-        }
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Limits the address space of each of its processes to this many bytes, rounded down to KiB (`ulimit -v`, so that
@@ -122,10 +108,7 @@ impl Program {
     /// need a generous one. Default: none.
     #[must_use]
     pub fn memory(self, bytes: u64) -> Self {
-        Self {
-            memory: Some(bytes),
-            ..self
-        }
+        Self { memory: Some(bytes), ..self }
     }
 
     /// Sets a variable of its environment, beside those that it inherits.
@@ -138,10 +121,7 @@ impl Program {
     /// Refuses an output, or a line of a streamed one, of more than this many bytes. Default: 64 MiB.
     #[must_use]
     pub fn max_output(self, bytes: usize) -> Self {
-        Self {
-            max_output: bytes,
-            ..self
-        }
+        Self { max_output: bytes, ..self }
     }
 
     /// How the capability describes itself.
@@ -169,16 +149,9 @@ impl Program {
     }
 
     fn look_up(&self, program: &Path) -> Result<PathBuf, ProgramError> {
-        let own = self
-            .env
-            .iter()
-            .rev()
-            .find(|(name, _)| name == "PATH")
-            .map(|(_, value)| value.clone());
+        let own = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
         let path = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        let mut refused = ProgramError::NotFound {
-            program: program.to_owned(),
-        };
+        let mut refused = ProgramError::NotFound { program: program.to_owned() };
         for folder in std::env::split_paths(&path).filter(|folder| !folder.as_os_str().is_empty()) {
             let candidate = folder.join(program).with_extension_of_system();
             match executable(&candidate) {
@@ -209,10 +182,7 @@ impl Program {
         }
         let (sender, value) = oneshot::channel();
         tokio::spawn(running.supervise(input, Sink::Value(sender), deadline, call.cancelled));
-        value
-            .await
-            .unwrap_or(Err(ProgramError::Abandoned))
-            .map(ProgramOutput::Value)
+        value.await.unwrap_or(Err(ProgramError::Abandoned)).map(ProgramOutput::Value)
     }
 
     fn command(&self, program: &Path) -> Command {
@@ -221,12 +191,7 @@ impl Program {
                 let mut shell = Command::new("/bin/sh");
                 // The limit is set by the shell, which then becomes the program: no moment without it.
                 let script = format!("ulimit -v {} || exit 126; exec \"$@\"", bytes / 1024);
-                shell.args([
-                    OsStr::new("-c"),
-                    script.as_ref(),
-                    "sh".as_ref(),
-                    program.as_os_str(),
-                ]);
+                shell.args([OsStr::new("-c"), script.as_ref(), "sh".as_ref(), program.as_os_str()]);
                 shell
             }
             None => Command::new(program),
@@ -241,11 +206,7 @@ impl Program {
     fn describe(&self, command: &mut Command, call: &ProgramCall, limit: Option<Duration>) {
         let time_left = limit.map(|limit| limit.as_millis().to_string());
         let parent = call.trace.as_ref().map(traceparent);
-        let state = call
-            .trace
-            .as_ref()
-            .map(|trace| trace.state.clone())
-            .filter(|state| is_printable(state));
+        let state = call.trace.as_ref().map(|trace| trace.state.clone()).filter(|state| is_printable(state));
         let session = call.session.map(|session| session.to_string());
         for (name, value) in [
             ("HERMES_CAPABILITY", Some(self.info.name.to_string())),
@@ -281,28 +242,14 @@ fn is_printable(text: &str) -> bool {
 fn executable(path: &Path) -> Result<(), ProgramError> {
     use std::os::unix::fs::PermissionsExt;
 
-    let refused = || ProgramError::NotExecutable {
-        program: path.to_owned(),
-    };
-    let found = std::fs::metadata(path).map_err(|_| ProgramError::NotFound {
-        program: path.to_owned(),
-    })?;
-    if found.is_file() && found.permissions().mode() & 0o111 != 0 {
-        Ok(())
-    } else {
-        Err(refused())
-    }
+    let refused = || ProgramError::NotExecutable { program: path.to_owned() };
+    let found = std::fs::metadata(path).map_err(|_| ProgramError::NotFound { program: path.to_owned() })?;
+    if found.is_file() && found.permissions().mode() & 0o111 != 0 { Ok(()) } else { Err(refused()) }
 }
 
 #[cfg(not(unix))]
 fn executable(path: &Path) -> Result<(), ProgramError> {
-    if path.is_file() {
-        Ok(())
-    } else {
-        Err(ProgramError::NotFound {
-            program: path.to_owned(),
-        })
-    }
+    if path.is_file() { Ok(()) } else { Err(ProgramError::NotFound { program: path.to_owned() }) }
 }
 
 trait WithExtension {

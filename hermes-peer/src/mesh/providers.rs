@@ -65,13 +65,14 @@ impl Registered {
         let own = handler.limits();
         let limits = if own == HandlerLimits::default() { default } else { own };
         let compile = |which, schema: &str| -> Result<Option<Compiled>, RegisterError> {
-            let refused =
-                |reason: String| RegisterError::Schema { name: info.name.clone(), which, reason };
+            let refused = |reason: String| RegisterError::Schema { name: info.name.clone(), which, reason };
             if schema.is_empty() {
                 return Ok(None);
             }
-            let schema = crate::schema::parse(schema.as_bytes()).map_err(|error| refused(error.to_string()))?;
-            let compiled = Compiled::new(&schema).map_err(|error: SchemaRefused| refused(error.to_string()))?;
+            let schema =
+                crate::schema::parse(schema.as_bytes()).map_err(|error| refused(error.to_string()))?;
+            let compiled =
+                Compiled::new(&schema).map_err(|error: SchemaRefused| refused(error.to_string()))?;
             Ok(Some(compiled))
         };
         Ok(Self {
@@ -309,8 +310,12 @@ impl Mesh {
         let near = crate::schema::nearest(name.as_str(), index.keys().map(CapabilityName::as_str));
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let message = match &order.wanted.target {
-            Some(Target::Node(node)) => format!("node `{node}` does not provide `{name}` to us, or is not known{hint}"),
-            Some(Target::Agent(agent)) => format!("{agent} does not provide `{name}` to us, or is not known{hint}"),
+            Some(Target::Node(node)) => {
+                format!("node `{node}` does not provide `{name}` to us, or is not known{hint}")
+            }
+            Some(Target::Agent(agent)) => {
+                format!("{agent} does not provide `{name}` to us, or is not known{hint}")
+            }
             None => format!("none of the {linked} nodes linked provides `{name}` to us{hint}"),
         };
         Fault::new(ErrorCode::NotFound, message)

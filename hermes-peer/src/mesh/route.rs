@@ -153,7 +153,8 @@ mod tests {
         };
         let (canary, stable) = (provider("a-01", 30), provider("b-01", 70));
         let pool = [&canary, &stable];
-        let drawn = (0..100).filter(|n| draw(&pool, f64::from(*n) / 100.0).unwrap().peer.node == canary.peer.node);
+        let drawn =
+            (0..100).filter(|n| draw(&pool, f64::from(*n) / 100.0).unwrap().peer.node == canary.peer.node);
         assert_eq!(drawn.count(), 30);
     }
 

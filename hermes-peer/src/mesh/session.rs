@@ -22,7 +22,7 @@ use crate::mesh::slot::travelling;
 /// Limits of the sessions that a node opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SessionSettings {
+pub(crate) struct SessionSettings {
     /// How long a session lives without a request. 5 minutes by default: longer than a person thinks between two turns.
     pub idle_timeout: Duration,
     /// Sessions open at once. 10,000 by default; past it a new one is `OVERLOADED`.
@@ -49,30 +49,28 @@ impl Default for SessionSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("session {session} has ended or was never opened here: open a new one")]
 #[non_exhaustive]
-pub struct SessionGone {
+pub(crate) struct SessionGone {
     /// The id that was given.
     pub session: SessionId,
 }
 
 impl SessionGone {
     /// The code that the other side sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::SessionExpired
     }
 }
 
 impl From<SessionGone> for SlotRefused {
     fn from(gone: SessionGone) -> Self {
-        Self::SessionGone {
-            session: gone.session,
-        }
+        Self::SessionGone { session: gone.session }
     }
 }
 
 /// Why a session was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenRefused {
+pub(crate) enum OpenRefused {
     /// There are too many.
     #[error(
         "{limit} sessions are open, and no more are allowed: close some, or raise `session.max_sessions`"
@@ -91,7 +89,7 @@ pub enum OpenRefused {
 
 impl OpenRefused {
     /// The code that the caller sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Overloaded { .. } => ErrorCode::Overloaded,
             Self::Taken { .. } => ErrorCode::InvalidInput,
@@ -117,17 +115,8 @@ struct Inner {
 
 impl SessionState {
     fn new(id: SessionId, settings: Arc<SessionSettings>, now: Instant) -> Self {
-        let inner = Inner {
-            slots: HashMap::new(),
-            in_flight: 0,
-            used_at: now,
-            ended: false,
-        };
-        Self {
-            id,
-            settings,
-            inner: Mutex::new(inner),
-        }
+        let inner = Inner { slots: HashMap::new(), in_flight: 0, used_at: now, ended: false };
+        Self { id, settings, inner: Mutex::new(inner) }
     }
 
     /// The session's id.
@@ -143,9 +132,7 @@ impl SessionState {
         let mut inner = self.alive()?;
         inner.in_flight += 1;
         drop(inner);
-        Ok(InFlight {
-            session: self.clone(),
-        })
+        Ok(InFlight { session: self.clone() })
     }
 
     /// The named slots that have a value, as they travel with a request.
@@ -186,29 +173,19 @@ impl SessionState {
     ) -> Result<(), SlotRefused> {
         let count = kept.len() + changed.keys().filter(|name| !kept.contains_key(*name)).count();
         if count > self.settings.max_slots {
-            return Err(SlotRefused::TooMany {
-                count,
-                limit: self.settings.max_slots,
-            });
+            return Err(SlotRefused::TooMany { count, limit: self.settings.max_slots });
         }
         let stay = kept.iter().filter(|(name, _)| !changed.contains_key(*name));
         let bytes = stay.chain(changed).map(|(_, slot)| slot.bytes()).sum();
         if bytes > self.settings.max_bytes {
-            return Err(SlotRefused::TooLarge {
-                bytes,
-                limit: self.settings.max_bytes,
-            });
+            return Err(SlotRefused::TooLarge { bytes, limit: self.settings.max_bytes });
         }
         Ok(())
     }
 
     fn alive(&self) -> Result<parking_lot::MutexGuard<'_, Inner>, SessionGone> {
         let inner = self.inner.lock();
-        if inner.ended {
-            Err(SessionGone { session: self.id })
-        } else {
-            Ok(inner)
-        }
+        if inner.ended { Err(SessionGone { session: self.id }) } else { Ok(inner) }
     }
 
     /// Ends the session if it has been idle for its timeout. Whether a request may begin is decided under the same lock,
@@ -261,10 +238,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// An empty table.
     pub(crate) fn new(settings: SessionSettings) -> Self {
-        Self {
-            settings: Arc::new(settings),
-            table: Mutex::default(),
-        }
+        Self { settings: Arc::new(settings), table: Mutex::default() }
     }
 
     /// Opens a session with an id of its own.
@@ -288,9 +262,7 @@ impl Sessions {
             remove_idle(&mut table, now);
         }
         if table.len() >= self.settings.max_sessions {
-            return Err(OpenRefused::Overloaded {
-                limit: self.settings.max_sessions,
-            });
+            return Err(OpenRefused::Overloaded { limit: self.settings.max_sessions });
         }
         let session = Arc::new(SessionState::new(id, self.settings.clone(), now));
         table.insert(id, session.clone());

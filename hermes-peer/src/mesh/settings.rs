@@ -11,6 +11,7 @@ use hermes_peer_proto::protocol::limits::MAX_UNAUTHENTICATED_PER_SOURCE;
 
 use crate::mesh::admission::HandlerLimits;
 use crate::transport::endpoint::Endpoint;
+use crate::transport::memory::MemoryNetwork;
 use crate::transport::tcp::TransportSettings;
 
 /// How a node behaves in the mesh.
@@ -18,6 +19,8 @@ use crate::transport::tcp::TransportSettings;
 pub(crate) struct MeshSettings {
     /// Where to listen; `None` for a node that only calls.
     pub(crate) listen: Option<SocketAddr>,
+    /// Pipes inside this process in place of sockets: nodes listen and dial by node id.
+    pub(crate) memory: Option<MemoryNetwork>,
     /// What others are told, if not where it listens.
     pub(crate) advertise: Vec<Endpoint>,
     pub(crate) link: LinkSettings,
@@ -51,6 +54,7 @@ impl Default for MeshSettings {
     fn default() -> Self {
         Self {
             listen: None,
+            memory: None,
             advertise: Vec::new(),
             link: LinkSettings::default(),
             transport: TransportSettings::default(),

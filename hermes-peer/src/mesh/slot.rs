@@ -18,7 +18,7 @@ use serde_json::Value;
 /// Why a slot was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SlotRefused {
+pub(crate) enum SlotRefused {
     /// The slot has changed since the version that the write was based on.
     #[error(
         "slot `{slot}` is at version {current}, the write was based on {based_on}: read it again and repeat the write"
@@ -94,7 +94,7 @@ impl SlotRefused {
     }
 
     /// The code that the other side sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::Conflict { .. } => ErrorCode::SlotConflict,
             Self::NotDeclared { .. } => ErrorCode::PermissionDenied,
@@ -151,9 +151,8 @@ impl SlotState {
             Merge::Replace => write.value.clone(),
             Merge::Append => {
                 // One level deeper than the value given: what could not be read again must not be written.
-                read(&write.name, &format!("[{}]", write.value)).map_err(|_| SlotRefused::TooDeep {
-                    slot: write.name.clone(),
-                })?;
+                read(&write.name, &format!("[{}]", write.value))
+                    .map_err(|_| SlotRefused::TooDeep { slot: write.name.clone() })?;
                 self.appended(&write.name, given)?.to_string()
             }
             Merge::Merge => {
@@ -174,10 +173,7 @@ impl SlotState {
                 list.push(given);
                 Ok(Value::Array(list))
             }
-            Some(other) => Err(SlotRefused::NotAList {
-                slot: slot.clone(),
-                held: kind(&other),
-            }),
+            Some(other) => Err(SlotRefused::NotAList { slot: slot.clone(), held: kind(&other) }),
         }
     }
 
@@ -211,15 +207,8 @@ impl SlotView {
     /// The view of a capability that declares `reads` and `writes`, from the values that travelled with the request.
     /// Values of slots that are not declared are left out.
     pub(crate) fn new(values: Vec<SlotValue>, reads: &[SlotName], writes: &[SlotName]) -> Self {
-        let mut view = Self {
-            reads: reads.to_vec(),
-            writes: writes.to_vec(),
-            ..Self::default()
-        };
-        for SlotValue {
-            name, version, value, ..
-        } in values
-        {
+        let mut view = Self { reads: reads.to_vec(), writes: writes.to_vec(), ..Self::default() };
+        for SlotValue { name, version, value, .. } in values {
             if view.reads.contains(&name) || view.writes.contains(&name) {
                 view.slots.insert(name, SlotState { version, text: value });
             }
@@ -234,10 +223,7 @@ impl SlotView {
     /// slot.
     pub(crate) fn text(&self, name: &SlotName) -> Result<Option<&str>, SlotRefused> {
         if !self.reads.contains(name) && !self.writes.contains(name) {
-            return Err(SlotRefused::NotDeclared {
-                slot: name.clone(),
-                verb: "reads",
-            });
+            return Err(SlotRefused::NotDeclared { slot: name.clone(), verb: "reads" });
         }
         Ok(self.slots.get(name).and_then(SlotState::text))
     }
@@ -249,12 +235,7 @@ impl SlotView {
     /// at the owner. Whether somebody else wrote the slot meanwhile only the owner knows: that conflict ends the call.
     pub(crate) fn set(&mut self, name: &SlotName, value: String, merge: Merge) -> Result<u64, SlotRefused> {
         let version = self.slots.get(name).map_or(0, SlotState::version);
-        self.write(SlotValue {
-            name: name.clone(),
-            version,
-            merge,
-            value,
-        })
+        self.write(SlotValue { name: name.clone(), version, merge, value })
     }
 
     /// Takes over what a nested call wrote: seen here from now on, and handed on with this request's own writes.
@@ -263,9 +244,7 @@ impl SlotView {
     /// [`SlotRefused`] at the first write that this capability does not declare, or that meets a slot written here since
     /// the nested call began. The writes before it are kept.
     pub(crate) fn absorb(&mut self, writes: Vec<SlotValue>) -> Result<(), SlotRefused> {
-        writes
-            .into_iter()
-            .try_for_each(|write| self.write(write).map(drop))
+        writes.into_iter().try_for_each(|write| self.write(write).map(drop))
     }
 
     /// The writes since the last time, in order; each is based on what the one before it made.
@@ -302,10 +281,7 @@ pub(crate) fn check_declared(slot: &SlotName, writes: &[SlotName]) -> Result<(),
     if writes.contains(slot) {
         return Ok(());
     }
-    Err(SlotRefused::NotDeclared {
-        slot: slot.clone(),
-        verb: "writes",
-    })
+    Err(SlotRefused::NotDeclared { slot: slot.clone(), verb: "writes" })
 }
 
 /// Those of the named slots that have a value, each once, as they travel.
@@ -323,10 +299,8 @@ pub(crate) fn travelling<'a>(
 }
 
 fn read(slot: &SlotName, text: &str) -> Result<Value, SlotRefused> {
-    serde_json::from_str(text).map_err(|error| SlotRefused::NotJson {
-        slot: slot.clone(),
-        reason: error.to_string(),
-    })
+    serde_json::from_str(text)
+        .map_err(|error| SlotRefused::NotJson { slot: slot.clone(), reason: error.to_string() })
 }
 
 /// RFC 7396, section 2.

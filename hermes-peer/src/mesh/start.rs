@@ -35,6 +35,7 @@ use crate::discovery::local::NodeRecord;
 use crate::discovery::watch::Local;
 use crate::link::Stop;
 use crate::mesh::Mesh;
+use crate::mesh::admit::Door;
 use crate::mesh::idempotency::Idempotency;
 use crate::mesh::idempotency::IdempotencySettings;
 use crate::mesh::peers::PeerTable;
@@ -83,6 +84,8 @@ pub(crate) enum MeshStartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
+    Memory(#[from] std::io::Error),
+    #[error(transparent)]
     Local(#[from] LocalError),
 }
 
@@ -126,13 +129,16 @@ impl Mesh {
 
     /// Listens, tells others, looks for others. Handlers are in place before the first peer can call them.
     pub(crate) async fn start(self: &Arc<Self>, peers: &[Sighting]) -> Result<(), MeshStartError> {
-        if let Some(address) = self.settings.listen {
+        if let Some(network) = &self.settings.memory {
+            let listener = network.listen(self.node.as_str())?;
+            self.tracker.spawn(self.clone().accept_loop(Door::Memory(listener)));
+        } else if let Some(address) = self.settings.listen {
             let listener = Listener::bind(address, self.settings.transport.clone())?;
             if let Ok(bound) = listener.address() {
                 // Set once: a mesh starts once.
                 let _first = self.address.set(bound);
             }
-            self.tracker.spawn(self.clone().accept_loop(listener));
+            self.tracker.spawn(self.clone().accept_loop(Door::Sockets(listener)));
         }
         self.announce().await?;
         for sighting in peers {
@@ -160,13 +166,14 @@ impl Mesh {
             pid: std::process::id(),
             epoch: self.epoch,
         };
-        let announced =
-            tokio::task::spawn_blocking(|| LocalFolder::of_this_user()?.announce(record)).await;
+        let announced = tokio::task::spawn_blocking(|| LocalFolder::of_this_user()?.announce(record)).await;
         match announced {
             Ok(Ok(announcement)) => *self.announcement.lock() = Some(announcement),
             Ok(Err(error @ LocalError::NodeTaken { .. })) => return Err(error),
             // The mesh works without it, by files and by other sources.
-            Ok(Err(error)) => tracing::warn!(%error, "other nodes on this machine will not find this one by themselves"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "other nodes on this machine will not find this one by themselves")
+            }
             Err(_) => {}
         }
         Ok(())
@@ -257,7 +264,10 @@ impl Mesh {
                 }
             }
             Reload::Refused { why } => {
-                tracing::warn!(why, "changed certificate files are not taken up, the last good ones stay in force");
+                tracing::warn!(
+                    why,
+                    "changed certificate files are not taken up, the last good ones stay in force"
+                );
             }
         }
     }

@@ -35,7 +35,11 @@ pub(crate) struct Place {
 
 impl Strangers {
     pub(crate) fn new(max: usize, max_per_source: usize) -> Self {
-        Self(Arc::new(Places { taken: Mutex::default(), max: max.max(1), max_per_source: max_per_source.max(1) }))
+        Self(Arc::new(Places {
+            taken: Mutex::default(),
+            max: max.max(1),
+            max_per_source: max_per_source.max(1),
+        }))
     }
 
     /// Takes a place for a newcomer. If there is none, the oldest of its source, or of all, loses its own: those that

@@ -33,10 +33,9 @@ use tokio::time::Instant;
 pub(crate) use self::queue::Delivery;
 pub(crate) use self::queue::Event;
 pub(crate) use self::queue::EventQueue;
-pub use self::rate::RateLimited;
-pub use self::settings::EventSettings;
-pub use self::settings::SubscribeRefused;
-pub use self::settings::TooManyHops;
+pub(crate) use self::rate::RateLimited;
+pub(crate) use self::settings::EventSettings;
+pub(crate) use self::settings::SubscribeRefused;
 pub(crate) use self::settings::next_hops;
 
 use self::rate::Rates;
@@ -56,10 +55,7 @@ pub(crate) struct Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Self {
-            single: true,
-            groups: Vec::new(),
-        }
+        Self { single: true, groups: Vec::new() }
     }
 }
 
@@ -108,13 +104,7 @@ impl Subscriptions {
     pub(crate) fn new(settings: EventSettings) -> Self {
         let rates = Mutex::new(Rates::new(settings.publish_rate, settings.publish_burst));
         let revision = watch::Sender::new(0);
-        Self {
-            settings,
-            table: Mutex::default(),
-            revision,
-            seen: Mutex::default(),
-            rates,
-        }
+        Self { settings, table: Mutex::default(), revision, seen: Mutex::default(), rates }
     }
 
     /// A subscriber in this process, until the subscription is dropped.
@@ -126,53 +116,32 @@ impl Subscriptions {
         pattern: TopicPattern,
         group: Option<String>,
     ) -> Result<LocalSubscription, SubscribeRefused> {
-        if let Some(length) = group
-            .as_ref()
-            .map(String::len)
-            .filter(|length| !(1..=MAX_SEGMENT).contains(length))
+        if let Some(length) =
+            group.as_ref().map(String::len).filter(|length| !(1..=MAX_SEGMENT).contains(length))
         {
             return Err(SubscribeRefused::GroupName { length });
         }
         let interest = Interest { pattern, group };
-        let queue = Arc::new(EventQueue::new(
-            self.settings.queue_events,
-            self.settings.queue_bytes,
-        ));
+        let queue = Arc::new(EventQueue::new(self.settings.queue_events, self.settings.queue_bytes));
         let mut table = self.table.lock();
         if table.local.len() >= MAX_SUBSCRIBERS {
-            return Err(SubscribeRefused::TooMany {
-                limit: MAX_SUBSCRIBERS,
-                of: "subscribers",
-            });
+            return Err(SubscribeRefused::TooMany { limit: MAX_SUBSCRIBERS, of: "subscribers" });
         }
         let is_new = !table.is_wanted(&interest);
         if is_new && table.interest().len() >= MAX_SUBSCRIPTIONS {
-            return Err(SubscribeRefused::TooMany {
-                limit: MAX_SUBSCRIPTIONS,
-                of: "topic patterns",
-            });
+            return Err(SubscribeRefused::TooMany { limit: MAX_SUBSCRIPTIONS, of: "topic patterns" });
         }
         if table.closed {
             queue.close();
         }
         let id = table.next;
         table.next += 1;
-        table.local.insert(
-            id,
-            Local {
-                interest,
-                queue: queue.clone(),
-            },
-        );
+        table.local.insert(id, Local { interest, queue: queue.clone() });
         if is_new {
             self.revision.send_modify(|revision| *revision += 1);
         }
         drop(table);
-        Ok(LocalSubscription {
-            id,
-            queue,
-            table: Arc::downgrade(self),
-        })
+        Ok(LocalSubscription { id, queue, table: Arc::downgrade(self) })
     }
 
     /// What this node tells its neighbours: each pattern and group once, with the revision of the list.
@@ -207,16 +176,11 @@ impl Subscriptions {
     /// counts as one member, however many it has.
     pub(crate) fn targets(&self, topic: &Topic) -> Targets {
         let mut guard = self.table.lock();
-        let Table {
-            local, peers, turns, ..
-        } = &mut *guard;
+        let Table { local, peers, turns, .. } = &mut *guard;
         let mut targets = Targets::default();
         let mut shares: BTreeMap<&NodeId, Share> = BTreeMap::new();
         let mut groups: BTreeMap<&str, Vec<Member<'_>>> = BTreeMap::new();
-        for Local { interest, queue } in local
-            .values()
-            .filter(|local| local.interest.pattern.covers(topic))
-        {
+        for Local { interest, queue } in local.values().filter(|local| local.interest.pattern.covers(topic)) {
             match &interest.group {
                 None => targets.local.push(queue.clone()),
                 Some(group) => groups.entry(group).or_default().push(Member::Local(queue)),
@@ -239,18 +203,12 @@ impl Subscriptions {
                 Member::Local(queue) => targets.local.push(queue.clone()),
                 Member::Peer(node) => shares
                     .entry(node)
-                    .or_insert_with(|| Share {
-                        single: false,
-                        groups: Vec::new(),
-                    })
+                    .or_insert_with(|| Share { single: false, groups: Vec::new() })
                     .groups
                     .push(group.to_owned()),
             }
         }
-        targets.peers = shares
-            .into_iter()
-            .map(|(node, share)| (node.clone(), share))
-            .collect();
+        targets.peers = shares.into_iter().map(|(node, share)| (node.clone(), share)).collect();
         targets
     }
 
@@ -260,10 +218,7 @@ impl Subscriptions {
         let Table { local, turns, .. } = &mut *guard;
         let mut receivers = Vec::new();
         let mut groups: BTreeMap<&str, Vec<&Arc<EventQueue>>> = BTreeMap::new();
-        for Local { interest, queue } in local
-            .values()
-            .filter(|local| local.interest.pattern.covers(topic))
-        {
+        for Local { interest, queue } in local.values().filter(|local| local.interest.pattern.covers(topic)) {
             match &interest.group {
                 None if share.single => receivers.push(queue.clone()),
                 Some(group) if share.groups.contains(group) => groups.entry(group).or_default().push(queue),
@@ -303,6 +258,11 @@ impl Subscriptions {
         };
         let table = self.table.lock();
         table.peers.get(peer).into_iter().flatten().filter(is_meant).cloned().collect()
+    }
+
+    /// Events that subscribers here have lost, all together.
+    pub(crate) fn lost(&self) -> u64 {
+        self.table.lock().local.values().map(|local| local.queue.lost()).sum()
     }
 
     /// Whether an event is seen for the first time. Keys belong to the agent that publishes; they are remembered for
@@ -351,17 +311,10 @@ impl Table {
     }
 
     fn forget_turns(&mut self) {
-        let Self {
-            local, peers, turns, ..
-        } = self;
+        let Self { local, peers, turns, .. } = self;
         turns.retain(|group, _| {
-            let wanted = local
-                .values()
-                .map(|local| &local.interest)
-                .chain(peers.values().flatten());
-            wanted
-                .into_iter()
-                .any(|interest| interest.group.as_ref() == Some(group))
+            let wanted = local.values().map(|local| &local.interest).chain(peers.values().flatten());
+            wanted.into_iter().any(|interest| interest.group.as_ref() == Some(group))
         });
     }
 }

@@ -30,27 +30,19 @@ pub(crate) fn choose<'c>(at: &Location, context: &'c [Vec<ValidationError<'stati
     if let Some(types) = all_types(at, context) {
         return Choice::Types(types);
     }
-    let fitting: Vec<&'c Vec<_>> = context
-        .iter()
-        .filter(|errors| !errors.iter().any(|e| is_other_type(at, e)))
-        .collect();
+    let fitting: Vec<&'c Vec<_>> =
+        context.iter().filter(|errors| !errors.iter().any(|e| is_other_type(at, e))).collect();
     if let [only] = fitting[..] {
         return Choice::Branch(only);
     }
-    let tags: Vec<Vec<_>> = fitting
-        .iter()
-        .map(|errors| errors.iter().filter_map(|e| tag(at, e)).collect())
-        .collect();
+    let tags: Vec<Vec<_>> =
+        fitting.iter().map(|errors| errors.iter().filter_map(|e| tag(at, e)).collect()).collect();
     if let Some(choice) = by_tag(&fitting, &tags) {
         return choice;
     }
     let shaped: Vec<&'c Vec<_>> = fitting
         .into_iter()
-        .filter(|errors| {
-            errors
-                .iter()
-                .all(|e| e.instance_path() != at && tag(at, e).is_none())
-        })
+        .filter(|errors| errors.iter().all(|e| e.instance_path() != at && tag(at, e).is_none()))
         .collect();
     match shaped[..] {
         [only] => Choice::Branch(only),
@@ -69,24 +61,14 @@ fn by_tag<'c>(
         return untagged.pop().map(|(errors, _)| Choice::Branch(errors));
     }
     let (place, _) = *tags.first()?.first()?;
-    let expected = tags.iter().map(|tags| {
-        tags.iter()
-            .find(|(other, _)| *other == place)
-            .map(|(_, value)| *value)
-    });
-    Some(Choice::Kinds {
-        place,
-        expected: expected.collect::<Option<_>>()?,
-    })
+    let expected =
+        tags.iter().map(|tags| tags.iter().find(|(other, _)| *other == place).map(|(_, value)| *value));
+    Some(Choice::Kinds { place, expected: expected.collect::<Option<_>>()? })
 }
 
 /// The constant that a direct property of the value should have had.
 fn tag<'c>(at: &Location, error: &'c ValidationError<'static>) -> Option<(&'c Location, &'c Value)> {
-    let below = error
-        .instance_path()
-        .as_str()
-        .strip_prefix(at.as_str())?
-        .strip_prefix('/')?;
+    let below = error.instance_path().as_str().strip_prefix(at.as_str())?.strip_prefix('/')?;
     let expected = match error.kind() {
         ValidationErrorKind::Constant { expected_value } => expected_value,
         ValidationErrorKind::Enum { options } => match options.as_array()?.as_slice() {

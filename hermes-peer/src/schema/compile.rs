@@ -143,9 +143,7 @@ struct Inner {
 
 impl fmt::Debug for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compiled")
-            .field("draft", &self.inner.validator.draft())
-            .finish_non_exhaustive()
+        f.debug_struct("Compiled").field("draft", &self.inner.validator.draft()).finish_non_exhaustive()
     }
 }
 
@@ -175,11 +173,7 @@ impl Compiled {
         let mut patterns = HashSet::new();
         collect_patterns(schema, &mut patterns);
         let share = (MAX_PATTERN_BYTES / patterns.len().max(1)).min(MAX_ONE_PATTERN_BYTES);
-        let Effort {
-            visits,
-            chain,
-            height,
-        } = effort::to_decide(schema);
+        let Effort { visits, chain, height } = effort::to_decide(schema);
         if height > effort::MAX_HEIGHT {
             return Err(SchemaRefused::ChainTooLong);
         }
@@ -190,21 +184,12 @@ impl Compiled {
             .offline()
             .should_validate_formats(false)
             .with_pattern_options(
-                PatternOptions::regex()
-                    .size_limit(share)
-                    .dfa_size_limit(MAX_PATTERN_CACHE_BYTES),
+                PatternOptions::regex().size_limit(share).dfa_size_limit(MAX_PATTERN_CACHE_BYTES),
             )
             .build(schema)
             .map_err(|error| refusal(&error))?;
         let secrets = Secrets::of(schema);
-        Ok(Self {
-            inner: Arc::new(Inner {
-                schema: schema.clone(),
-                validator,
-                secrets,
-                chain,
-            }),
-        })
+        Ok(Self { inner: Arc::new(Inner { schema: schema.clone(), validator, secrets, chain }) })
     }
 
     /// Checks `value`.
@@ -223,10 +208,7 @@ impl Compiled {
         if inner.validator.is_valid(value) {
             return Ok(());
         }
-        let describer = Describer {
-            root: &inner.schema,
-            secrets: &inner.secrets,
-        };
+        let describer = Describer { root: &inner.schema, secrets: &inner.secrets };
         let (nodes, depth) = extent(value);
         let Effort { visits, .. } = effort::to_explain(&inner.schema, depth);
         let found = if visits.saturating_mul(nodes) <= MAX_COLLECTED {
@@ -266,10 +248,7 @@ fn measure(schema: &Value, limit: usize) -> Result<(), SchemaRefused> {
     struct Meter(usize);
     impl std::io::Write for Meter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 = self
-                .0
-                .checked_sub(bytes.len())
-                .ok_or(std::io::ErrorKind::FileTooLarge)?;
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -285,19 +264,13 @@ fn inspect_dialects(at: &Value) -> Result<(), SchemaRefused> {
         Value::Object(object) => {
             if let Some(Value::String(dialect)) = object.get("$schema") {
                 let bare = dialect.trim_end_matches('#');
-                let bare = bare
-                    .strip_prefix("https://")
-                    .or_else(|| bare.strip_prefix("http://"))
-                    .unwrap_or(bare);
+                let bare =
+                    bare.strip_prefix("https://").or_else(|| bare.strip_prefix("http://")).unwrap_or(bare);
                 if !DIALECTS.contains(&bare) {
-                    return Err(SchemaRefused::Dialect {
-                        dialect: shown(dialect, SHOWN_URI),
-                    });
+                    return Err(SchemaRefused::Dialect { dialect: shown(dialect, SHOWN_URI) });
                 }
             }
-            let subschemas = object
-                .iter()
-                .filter(|(keyword, _)| !DATA_KEYWORDS.contains(&keyword.as_str()));
+            let subschemas = object.iter().filter(|(keyword, _)| !DATA_KEYWORDS.contains(&keyword.as_str()));
             subschemas.map(|(_, inner)| inner).try_for_each(inspect_dialects)
         }
         Value::Array(items) => items.iter().try_for_each(inspect_dialects),
@@ -310,14 +283,8 @@ fn collect_patterns<'a>(at: &'a Value, patterns: &mut HashSet<&'a str>) {
         Value::Object(object) => {
             patterns.extend(object.get("pattern").and_then(Value::as_str));
             let keyed = object.get("patternProperties").and_then(Value::as_object);
-            patterns.extend(
-                keyed
-                    .into_iter()
-                    .flat_map(|keyed| keyed.keys().map(String::as_str)),
-            );
-            object
-                .values()
-                .for_each(|inner| collect_patterns(inner, patterns));
+            patterns.extend(keyed.into_iter().flat_map(|keyed| keyed.keys().map(String::as_str)));
+            object.values().for_each(|inner| collect_patterns(inner, patterns));
         }
         Value::Array(items) => items.iter().for_each(|inner| collect_patterns(inner, patterns)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -328,21 +295,16 @@ fn refusal(error: &ValidationError<'_>) -> SchemaRefused {
     let pointer = shown(error.instance_path().as_str(), SHOWN_URI);
     match error.kind() {
         ValidationErrorKind::Referencing(jsonschema::ReferencingError::Unretrievable { uri, .. }) => {
-            SchemaRefused::RemoteReference {
-                reference: shown(uri, SHOWN_URI),
-            }
+            SchemaRefused::RemoteReference { reference: shown(uri, SHOWN_URI) }
         }
-        ValidationErrorKind::Referencing(fault) => SchemaRefused::DanglingReference {
-            reason: shown(&fault.to_string(), SHOWN_URI),
-        },
+        ValidationErrorKind::Referencing(fault) => {
+            SchemaRefused::DanglingReference { reason: shown(&fault.to_string(), SHOWN_URI) }
+        }
         ValidationErrorKind::Format { format } if format == "regex" => SchemaRefused::Pattern {
             pattern: shown(error.instance().as_str().unwrap_or_default(), SHOWN_VALUE),
             pointer,
         },
-        _ => SchemaRefused::Invalid {
-            pointer,
-            reason: shown(&error.to_string(), SHOWN_URI),
-        },
+        _ => SchemaRefused::Invalid { pointer, reason: shown(&error.to_string(), SHOWN_URI) },
     }
 }
 

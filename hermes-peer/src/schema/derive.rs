@@ -16,9 +16,7 @@ use serde_json::{Number, Value};
 ///   formats like `uint8` are notes for readers and check nothing.
 /// - Unknown properties are accepted, as serde does, unless the type says `#[serde(deny_unknown_fields)]`.
 pub fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<T>();
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     RecursiveTransform(bound_integer).transform(&mut schema);
     schema.to_value()
 }
@@ -84,9 +82,8 @@ mod tests {
     fn answer(text: &str) -> Result<Question, String> {
         let schema = Compiled::new(&schema_of::<Question>()).expect("a derived schema is valid");
         let mut value = parse(text.as_bytes()).expect("valid JSON");
-        let checked = schema
-            .check(&value)
-            .map_err(|all| all.iter().map(|v| format!("{v}\n")).collect::<String>());
+        let checked =
+            schema.check(&value).map_err(|all| all.iter().map(|v| format!("{v}\n")).collect::<String>());
         spell_integers_plainly(&mut value);
         let decoded = serde_json::from_value::<Question>(value);
         assert_eq!(
@@ -102,24 +99,15 @@ mod tests {
         let schema = schema_of::<Question>();
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert_eq!(schema["description"], "What is asked.");
-        assert_eq!(
-            schema["properties"]["query"]["description"],
-            "The words to look for."
-        );
+        assert_eq!(schema["properties"]["query"]["description"], "The words to look for.");
         assert_eq!(schema["required"], json!(["query"]));
     }
 
     #[test]
     fn an_optional_field_may_be_absent_or_null_and_a_defaulted_one_absent_only() {
-        for text in [
-            r#"{"query":"x"}"#,
-            r#"{"query":"x","k":null,"opts":null,"after":null}"#,
-        ] {
+        for text in [r#"{"query":"x"}"#, r#"{"query":"x","k":null,"opts":null,"after":null}"#] {
             let question = answer(text).expect(text);
-            assert!(
-                question.query == "x" && question.k.is_none() && question.level == 0,
-                "{question:?}"
-            );
+            assert!(question.query == "x" && question.k.is_none() && question.level == 0, "{question:?}");
         }
         assert!(
             answer(r#"{"query":"x","level":null}"#)
@@ -131,25 +119,16 @@ mod tests {
     #[test]
     fn integers_are_held_to_the_bounds_of_their_rust_type() {
         assert_eq!(
-            answer(r#"{"query":"x","k":4294967295.0,"level":2.55e2}"#)
-                .expect("whole")
-                .k,
+            answer(r#"{"query":"x","k":4294967295.0,"level":2.55e2}"#).expect("whole").k,
             Some(u32::MAX)
         );
-        for text in [
-            r#"{"query":"x","level":256}"#,
-            r#"{"query":"x","level":-1}"#,
-            r#"{"query":"x","level":1.5}"#,
-        ] {
-            assert!(
-                answer(text).expect_err(text).starts_with("/level: must be "),
-                "{text}"
-            );
+        for text in
+            [r#"{"query":"x","level":256}"#, r#"{"query":"x","level":-1}"#, r#"{"query":"x","level":1.5}"#]
+        {
+            assert!(answer(text).expect_err(text).starts_with("/level: must be "), "{text}");
         }
         assert!(
-            answer(r#"{"query":"x","k":-1}"#)
-                .expect_err("negative")
-                .starts_with("/k: must be at least 0")
+            answer(r#"{"query":"x","k":-1}"#).expect_err("negative").starts_with("/k: must be at least 0")
         );
         assert!(
             answer(r#"{"query":"x","k":4294967296}"#)
@@ -162,16 +141,8 @@ mod tests {
     fn every_integer_type_is_bounded_as_its_values_are() {
         fn fits<T: JsonSchema + serde::de::DeserializeOwned>(text: &str) -> bool {
             let value = parse(text.as_bytes()).expect("a number");
-            let fits = Compiled::new(&schema_of::<T>())
-                .expect("valid")
-                .check(&value)
-                .is_ok();
-            assert_eq!(
-                fits,
-                serde_json::from_value::<T>(value).is_ok(),
-                "{text} in {}",
-                schema_of::<T>()
-            );
+            let fits = Compiled::new(&schema_of::<T>()).expect("valid").check(&value).is_ok();
+            assert_eq!(fits, serde_json::from_value::<T>(value).is_ok(), "{text} in {}", schema_of::<T>());
             fits
         }
         assert!(fits::<i32>("-2147483648") && !fits::<i32>("-2147483649"));
@@ -186,20 +157,14 @@ mod tests {
     fn a_tagged_enum_reports_the_variant_that_was_meant() {
         answer(r#"{"query":"x","opts":{"kind":"fuzzy","size":9}}"#).expect("valid");
         for (opts, message) in [
-            (
-                r#"{"kind":"fuzzy","size":"9"}"#,
-                "/opts/size: must be integer, got a string\n",
-            ),
+            (r#"{"kind":"fuzzy","size":"9"}"#, "/opts/size: must be integer, got a string\n"),
             (r#"{"kind":"exact"}"#, "/opts/folded: is required but missing\n"),
             (
                 r#"{"kind":"fuzy"}"#,
                 "/opts/kind: must be one of \"exact\", \"fuzzy\", did you mean \"fuzzy\"?\n",
             ),
         ] {
-            assert_eq!(
-                answer(&format!(r#"{{"query":"x","opts":{opts}}}"#)).expect_err(opts),
-                message
-            );
+            assert_eq!(answer(&format!(r#"{{"query":"x","opts":{opts}}}"#)).expect_err(opts), message);
         }
         let nested = r#"{"query":"x","after":{"query":"y","after":{"querry":"z"}}}"#;
         assert!(
@@ -214,9 +179,6 @@ mod tests {
         let schema = Compiled::new(&schema_of::<Question>()).expect("valid");
         let value: Value = json!({"query": "x", "pin": "hunter2"});
         let text = schema.check(&value).expect_err("no digits")[0].to_string();
-        assert!(
-            text.starts_with("/pin: must match") && !text.contains("hunter2"),
-            "{text}"
-        );
+        assert!(text.starts_with("/pin: must match") && !text.contains("hunter2"), "{text}");
     }
 }

@@ -85,9 +85,8 @@ impl Describer<'_> {
                 }
             }
             Choice::Kinds { place, expected } => {
-                let got = error
-                    .instance()
-                    .pointer(place.as_str().get(at.as_str().len()..).unwrap_or_default());
+                let got =
+                    error.instance().pointer(place.as_str().get(at.as_str().len()..).unwrap_or_default());
                 let hidden = self.hidden(error, place);
                 let message = one_of(&expected, got.filter(|_| !hidden), hidden);
                 found.push(Violation::new(place.as_str(), rule, &message));
@@ -114,17 +113,13 @@ impl Describer<'_> {
         match error.kind() {
             ValidationErrorKind::Type { kind } => self.wrong_type(&types(kind), error),
             ValidationErrorKind::Enum { options } => {
-                let options: Vec<&Value> = options
-                    .as_array()
-                    .map(|all| all.iter().collect())
-                    .unwrap_or_default();
+                let options: Vec<&Value> =
+                    options.as_array().map(|all| all.iter().collect()).unwrap_or_default();
                 one_of(&options, Some(&**error.instance()).filter(|_| !hidden), hidden)
             }
-            ValidationErrorKind::Constant { expected_value } => one_of(
-                &[&**expected_value],
-                Some(&**error.instance()).filter(|_| !hidden),
-                hidden,
-            ),
+            ValidationErrorKind::Constant { expected_value } => {
+                one_of(&[&**expected_value], Some(&**error.instance()).filter(|_| !hidden), hidden)
+            }
             ValidationErrorKind::Minimum { limit } => format!("must be at least {limit}{}", got()),
             ValidationErrorKind::Maximum { limit } => format!("must be at most {limit}{}", got()),
             ValidationErrorKind::ExclusiveMinimum { limit } => {
@@ -168,11 +163,7 @@ impl Describer<'_> {
                 format!("{must}; null is not allowed, leave the property out instead")
             }
             Value::Null => format!("{must}; null is not allowed"),
-            _ if types
-                .iter()
-                .any(|t| matches!(t, JsonType::Object | JsonType::Array))
-                && holds(instance) =>
-            {
+            _ if types.iter().any(|t| matches!(t, JsonType::Object | JsonType::Array)) && holds(instance) => {
                 format!("{must}{}", json_inside(instance))
             }
             _ => format!("{must}, got {}", kind_of(instance)),
@@ -235,26 +226,11 @@ fn one_of(options: &[&Value], instance: Option<&Value>, hidden: bool) -> String 
     if hidden {
         return "is not one of the allowed values".to_owned();
     }
-    let listed: Vec<String> = options
-        .iter()
-        .take(LISTED_VALUES)
-        .map(|value| brief(value))
-        .collect();
-    let more = if options.len() > LISTED_VALUES {
-        ", …"
-    } else {
-        ""
-    };
-    let must = if options.len() == 1 {
-        "must be"
-    } else {
-        "must be one of"
-    };
+    let listed: Vec<String> = options.iter().take(LISTED_VALUES).map(|value| brief(value)).collect();
+    let more = if options.len() > LISTED_VALUES { ", …" } else { "" };
+    let must = if options.len() == 1 { "must be" } else { "must be one of" };
     let names = options.iter().filter_map(|value| value.as_str());
-    let hint = match instance
-        .and_then(Value::as_str)
-        .and_then(|text| nearest(text, names))
-    {
+    let hint = match instance.and_then(Value::as_str).and_then(|text| nearest(text, names)) {
         Some(near) if options.len() > 1 => format!(", did you mean {}?", brief(&Value::from(near))),
         _ => instance.map(|value| got(value, false)).unwrap_or_default(),
     };
@@ -262,11 +238,7 @@ fn one_of(options: &[&Value], instance: Option<&Value>, hidden: bool) -> String 
 }
 
 fn got(instance: &Value, hidden: bool) -> String {
-    if hidden {
-        String::new()
-    } else {
-        format!(", got {}", brief(instance))
-    }
+    if hidden { String::new() } else { format!(", got {}", brief(instance)) }
 }
 
 /// A scalar as JSON, cut; an array or object by name only, for it may hold anything.
@@ -295,9 +267,5 @@ fn holds(value: &Value) -> bool {
 
 /// Models and scripts encode twice: the text of an object where the object was wanted.
 fn json_inside(value: &Value) -> &'static str {
-    if holds(value) {
-        "; got a string that holds JSON, send the JSON itself"
-    } else {
-        ""
-    }
+    if holds(value) { "; got a string that holds JSON, send the JSON itself" } else { "" }
 }

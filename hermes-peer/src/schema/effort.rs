@@ -11,18 +11,8 @@ use serde_json::{Map, Value};
 use crate::schema::place::local;
 
 /// Keywords that apply their subschemas to the same value.
-const SAME_VALUE: [&str; 10] = [
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentSchemas",
-    "dependencies",
-    "$ref",
-];
+const SAME_VALUE: [&str; 10] =
+    ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "$ref"];
 
 /// Keywords of which at most one subschema applies to each value inside.
 const ONE_INSIDE: [&str; 2] = ["properties", "prefixItems"];
@@ -54,33 +44,17 @@ pub(crate) struct Effort {
     pub(crate) height: usize,
 }
 
-const ONE: Effort = Effort {
-    visits: 1,
-    chain: 1,
-    height: 1,
-};
-const BEYOND: Effort = Effort {
-    visits: u64::MAX,
-    chain: MAX_HEIGHT,
-    height: MAX_HEIGHT + 1,
-};
+const ONE: Effort = Effort { visits: 1, chain: 1, height: 1 };
+const BEYOND: Effort = Effort { visits: u64::MAX, chain: MAX_HEIGHT, height: MAX_HEIGHT + 1 };
 
 /// To decide whether any value fits.
 pub(crate) fn to_decide(root: &Value) -> Effort {
-    Estimate {
-        root,
-        known: HashMap::new(),
-    }
-    .of(root, None, 0)
+    Estimate { root, known: HashMap::new() }.of(root, None, 0)
 }
 
 /// To explain why a value `depth` levels deep does not fit.
 pub(crate) fn to_explain(root: &Value, depth: usize) -> Effort {
-    Estimate {
-        root,
-        known: HashMap::new(),
-    }
-    .of(root, Some(depth), 0)
+    Estimate { root, known: HashMap::new() }.of(root, Some(depth), 0)
 }
 
 struct Estimate<'a> {
@@ -132,12 +106,8 @@ impl<'a> Estimate<'a> {
     }
 
     fn under(&self, object: &'a Map<String, Value>, keywords: &[&str]) -> Vec<&'a Value> {
-        let present = keywords
-            .iter()
-            .filter_map(|keyword| Some((*keyword, object.get(*keyword)?)));
-        present
-            .flat_map(|(keyword, inner)| self.subschemas(keyword, inner))
-            .collect()
+        let present = keywords.iter().filter_map(|keyword| Some((*keyword, object.get(*keyword)?)));
+        present.flat_map(|(keyword, inner)| self.subschemas(keyword, inner)).collect()
     }
 
     /// The schemas that stand under a keyword: itself, a list, or a map by name.
@@ -181,10 +151,7 @@ mod tests {
         let mut definitions = Map::new();
         for i in 0..70 {
             let next = format!("#/$defs/d{}", i + 1);
-            definitions.insert(
-                format!("d{i}"),
-                json!({"anyOf": [{"$ref": next}, {"$ref": next}]}),
-            );
+            definitions.insert(format!("d{i}"), json!({"anyOf": [{"$ref": next}, {"$ref": next}]}));
         }
         let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
         assert_eq!(to_explain(&schema, 0).visits, u64::MAX);

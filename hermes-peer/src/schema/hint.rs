@@ -36,11 +36,7 @@ fn for_word(word: &str, before: Option<u8>) -> Option<&'static str> {
 
 /// serde_json counts columns in bytes, starting at one.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let start: usize = text
-        .split_inclusive('\n')
-        .take(line.saturating_sub(1))
-        .map(str::len)
-        .sum();
+    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     start + column.saturating_sub(1)
 }
 

@@ -36,10 +36,7 @@ fn plain_integer(text: &str) -> Option<Number> {
     if magnitude == 0 {
         return Some(0_u64.into());
     }
-    let mut scale = exponent
-        .parse::<i64>()
-        .ok()?
-        .checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let mut scale = exponent.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?;
     while scale < 0 {
         if !magnitude.is_multiple_of(10) {
             return None;
@@ -52,9 +49,7 @@ fn plain_integer(text: &str) -> Option<Number> {
         scale -= 1;
     }
     if negative {
-        i64::try_from(-i128::try_from(magnitude).ok()?)
-            .ok()
-            .map(Number::from)
+        i64::try_from(-i128::try_from(magnitude).ok()?).ok().map(Number::from)
     } else {
         u64::try_from(magnitude).ok().map(Number::from)
     }
@@ -82,16 +77,9 @@ mod tests {
             spell_integers_plainly(&mut value);
             assert_eq!(value.to_string(), plain);
         }
-        for text in [
-            "0.5",
-            "1e-1",
-            "1e+20",
-            "18446744073709551616.0",
-            "1e+999999999",
-            "1e-999999999",
-            "12e-2",
-            "7",
-        ] {
+        for text in
+            ["0.5", "1e-1", "1e+20", "18446744073709551616.0", "1e+999999999", "1e-999999999", "12e-2", "7"]
+        {
             let mut value = parse(text.as_bytes()).expect("a number");
             spell_integers_plainly(&mut value);
             assert_eq!(value.to_string(), text);
@@ -105,12 +93,7 @@ mod tests {
         struct Input {
             id: u64,
         }
-        for (text, id) in [
-            ("1.0", 1),
-            ("1e2", 100),
-            ("-0", 0),
-            ("18446744073709551615", u64::MAX),
-        ] {
+        for (text, id) in [("1.0", 1), ("1e2", 100), ("-0", 0), ("18446744073709551615", u64::MAX)] {
             let mut value = parse(format!(r#"{{"id":{text}}}"#).as_bytes()).expect("an object");
             spell_integers_plainly(&mut value);
             assert_eq!(serde_json::from_value::<Input>(value).expect(text).id, id);

@@ -84,11 +84,7 @@ pub enum JsonRefused {
 }
 
 fn within(pointer: &str) -> String {
-    if pointer.is_empty() {
-        String::new()
-    } else {
-        format!(" (in {pointer})")
-    }
+    if pointer.is_empty() { String::new() } else { format!(" (in {pointer})") }
 }
 
 /// Reads one JSON document from `bytes`.
@@ -97,56 +93,29 @@ fn within(pointer: &str) -> String {
 ///
 /// [`JsonRefused`] when the floor described above does not hold.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, JsonRefused> {
-    let text = std::str::from_utf8(bytes).map_err(|fault| JsonRefused::NotUtf8 {
-        offset: fault.valid_up_to(),
-    })?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|fault| JsonRefused::NotUtf8 { offset: fault.valid_up_to() })?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     // The visitor below counts levels itself: serde_json's own limit stops one level earlier and has no place.
     deserializer.disable_recursion_limit();
-    let mut trail = Trail {
-        input: bytes.as_ptr_range(),
-        fault: None,
-        steps: Vec::new(),
-    };
-    let read = Node {
-        trail: &mut trail,
-        level: 0,
-    }
-    .deserialize(&mut deserializer);
-    read.and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| refusal(text, trail, &error))
+    let mut trail = Trail { input: bytes.as_ptr_range(), fault: None, steps: Vec::new() };
+    let read = Node { trail: &mut trail, level: 0 }.deserialize(&mut deserializer);
+    read.and_then(|value| deserializer.end().map(|()| value)).map_err(|error| refusal(text, trail, &error))
 }
 
 fn refusal(text: &str, trail: Trail, error: &serde_json::Error) -> JsonRefused {
     let (line, column) = (error.line(), error.column());
     let pointer = trail.pointer();
     match trail.fault {
-        Some(Fault::Doubled) => JsonRefused::DoubledKey {
-            pointer,
-            line,
-            column,
-        },
-        Some(Fault::Reserved) => JsonRefused::ReservedKey {
-            pointer,
-            line,
-            column,
-        },
+        Some(Fault::Doubled) => JsonRefused::DoubledKey { pointer, line, column },
+        Some(Fault::Reserved) => JsonRefused::ReservedKey { pointer, line, column },
         Some(Fault::TooDeep) => JsonRefused::TooDeep { line, column },
         None if text.trim_ascii().is_empty() => JsonRefused::Empty,
         None => {
             let full = error.to_string();
-            let reason = full
-                .rsplit_once(" at line ")
-                .map_or(full.as_str(), |(reason, _)| reason)
-                .to_owned();
+            let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason).to_owned();
             let hint = hint::for_syntax(text, &reason, line, column);
-            JsonRefused::Syntax {
-                line,
-                column,
-                pointer,
-                reason,
-                hint,
-            }
+            JsonRefused::Syntax { line, column, pointer, reason, hint }
         }
     }
 }
@@ -198,18 +167,11 @@ struct Node<'t> {
 
 impl Node<'_> {
     fn inner(&mut self) -> Node<'_> {
-        Node {
-            trail: self.trail,
-            level: self.level + 1,
-        }
+        Node { trail: self.trail, level: self.level + 1 }
     }
 
     fn enter<E: serde::de::Error>(&mut self) -> Result<(), E> {
-        if self.level >= MAX_DEPTH {
-            Err(self.trail.fail(Fault::TooDeep))
-        } else {
-            Ok(())
-        }
+        if self.level >= MAX_DEPTH { Err(self.trail.fail(Fault::TooDeep)) } else { Ok(()) }
     }
 }
 
@@ -264,15 +226,10 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
-        let mut next = access.next_key_seed(Key {
-            input: &self.trail.input,
-        })?;
+        let mut next = access.next_key_seed(Key { input: &self.trail.input })?;
         if let Some(Found::Number) = next {
             let text: String = access.next_value()?;
-            return text
-                .parse::<Number>()
-                .map(Value::Number)
-                .map_err(A::Error::custom);
+            return text.parse::<Number>().map(Value::Number).map_err(A::Error::custom);
         }
         self.enter()?;
         let mut object = Map::new();
@@ -296,9 +253,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                     return Err(self.trail.fail(Fault::Doubled));
                 }
             }
-            next = access.next_key_seed(Key {
-                input: &self.trail.input,
-            })?;
+            next = access.next_key_seed(Key { input: &self.trail.input })?;
         }
         Ok(Value::Object(object))
     }
@@ -331,11 +286,7 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 
     fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Found, E> {
-        if self.input.contains(&key.as_ptr()) {
-            Ok(Found::Key(key.to_owned()))
-        } else {
-            Ok(Found::Number)
-        }
+        if self.input.contains(&key.as_ptr()) { Ok(Found::Key(key.to_owned())) } else { Ok(Found::Number) }
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Found, E> {
@@ -347,9 +298,7 @@ impl<'de> Visitor<'de> for Key<'_> {
 pub(crate) fn holds_json(text: &str) -> bool {
     let trimmed = text.trim_ascii_start();
     (trimmed.starts_with('{') || trimmed.starts_with('['))
-        && serde_json::Deserializer::from_str(text)
-            .deserialize_ignored_any(serde::de::IgnoredAny)
-            .is_ok()
+        && serde_json::Deserializer::from_str(text).deserialize_ignored_any(serde::de::IgnoredAny).is_ok()
 }
 
 #[cfg(test)]

@@ -27,11 +27,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
 }
 
 fn letters(name: &str) -> Option<Vec<char>> {
-    let letters: Vec<char> = name
-        .chars()
-        .take(LONGEST_COMPARED + 1)
-        .flat_map(char::to_lowercase)
-        .collect();
+    let letters: Vec<char> = name.chars().take(LONGEST_COMPARED + 1).flat_map(char::to_lowercase).collect();
     (1..=LONGEST_COMPARED).contains(&letters.len()).then_some(letters)
 }
 
@@ -59,14 +55,7 @@ fn edits(a: &[char], b: &[char]) -> usize {
 mod tests {
     use super::*;
 
-    const KEYS: [&str; 6] = [
-        "query",
-        "k",
-        "opts",
-        "heartbeat_interval",
-        "timeout",
-        "capabilities",
-    ];
+    const KEYS: [&str; 6] = ["query", "k", "opts", "heartbeat_interval", "timeout", "capabilities"];
 
     fn near(name: &str) -> Option<&'static str> {
         nearest(name, KEYS.into_iter())
@@ -91,9 +80,6 @@ mod tests {
 
     #[test]
     fn the_nearest_wins_and_of_equals_the_first() {
-        assert_eq!(
-            nearest("abcd", ["abxx", "abcx", "abcy"].into_iter()),
-            Some("abcx")
-        );
+        assert_eq!(nearest("abcd", ["abxx", "abcx", "abcy"].into_iter()), Some("abcx"));
     }
 }

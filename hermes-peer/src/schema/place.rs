@@ -22,11 +22,7 @@ fn anchored<'a>(at: &'a Value, anchor: &str) -> Option<&'a Value> {
     match at {
         Value::Object(object) => {
             let named = object.get("$anchor").and_then(Value::as_str) == Some(anchor);
-            if named {
-                Some(at)
-            } else {
-                object.values().find_map(|inner| anchored(inner, anchor))
-            }
+            if named { Some(at) } else { object.values().find_map(|inner| anchored(inner, anchor)) }
         }
         Value::Array(items) => items.iter().find_map(|inner| anchored(inner, anchor)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -49,10 +45,7 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     pub(crate) fn of(root: &Value) -> Self {
-        let mut secrets = Self {
-            names: HashSet::new(),
-            all: marked(root, root),
-        };
+        let mut secrets = Self { names: HashSet::new(), all: marked(root, root) };
         secrets.collect(root, root);
         secrets
     }
@@ -75,11 +68,7 @@ impl Secrets {
 
     /// Whether the value at `instance`, checked along `evaluation`, must not be shown.
     pub(crate) fn cover(&self, root: &Value, instance: &Location, evaluation: &Location) -> bool {
-        let named = || {
-            instance
-                .segments()
-                .any(|segment| self.names.contains(&segment.to_string()))
-        };
+        let named = || instance.segments().any(|segment| self.names.contains(&segment.to_string()));
         self.all || named() || crosses_mark(root, evaluation)
     }
 }
@@ -95,21 +84,12 @@ fn marked(root: &Value, schema: &Value) -> bool {
         if !seen.insert(schema) {
             continue;
         }
-        if ["x-secret", "writeOnly"]
-            .iter()
-            .any(|mark| object.get(*mark) == Some(&Value::Bool(true)))
-        {
+        if ["x-secret", "writeOnly"].iter().any(|mark| object.get(*mark) == Some(&Value::Bool(true))) {
             return true;
         }
-        waiting.extend(
-            object
-                .get("$ref")
-                .and_then(Value::as_str)
-                .and_then(|reference| local(root, reference)),
-        );
-        let branches = IN_PLACE
-            .iter()
-            .filter_map(|keyword| object.get(*keyword)?.as_array());
+        waiting
+            .extend(object.get("$ref").and_then(Value::as_str).and_then(|reference| local(root, reference)));
+        let branches = IN_PLACE.iter().filter_map(|keyword| object.get(*keyword)?.as_array());
         waiting.extend(branches.flatten());
     }
     false

@@ -15,11 +15,7 @@ pub(crate) fn shown(text: &str, limit: usize) -> String {
             return out;
         }
         left -= width;
-        if escaped {
-            out.extend(c.escape_default())
-        } else {
-            out.push(c)
-        }
+        if escaped { out.extend(c.escape_default()) } else { out.push(c) }
     }
     out
 }

@@ -49,11 +49,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() {
-            "the value"
-        } else {
-            &self.pointer
-        };
+        let place = if self.pointer.is_empty() { "the value" } else { &self.pointer };
         write!(f, "{place}: {}", self.message)
     }
 }
@@ -88,24 +84,15 @@ mod tests {
             Violation::new("/opts/size", "type", "must be integer").to_string(),
             "/opts/size: must be integer"
         );
-        assert_eq!(
-            Violation::new("", "type", "must be object").to_string(),
-            "the value: must be object"
-        );
+        assert_eq!(Violation::new("", "type", "must be object").to_string(), "the value: must be object");
     }
 
     #[test]
     fn a_violation_survives_its_json_form() {
         let violation = Violation::new("/k", "type", "must be integer");
         let text = serde_json::to_string(&violation).expect("serializable");
-        assert_eq!(
-            text,
-            r#"{"pointer":"/k","rule":"type","message":"must be integer"}"#
-        );
-        assert_eq!(
-            serde_json::from_str::<Violation>(&text).expect("readable"),
-            violation
-        );
+        assert_eq!(text, r#"{"pointer":"/k","rule":"type","message":"must be integer"}"#);
+        assert_eq!(serde_json::from_str::<Violation>(&text).expect("readable"), violation);
     }
 
     #[test]
@@ -119,15 +106,8 @@ mod tests {
 
     #[test]
     fn the_misspelt_key_comes_before_the_missing_one() {
-        let found = [
-            ("/query", "required"),
-            ("/querry", "additionalProperties"),
-            ("/query", "required"),
-        ];
+        let found = [("/query", "required"), ("/querry", "additionalProperties"), ("/query", "required")];
         let kept = bounded(found.map(|(pointer, rule)| Violation::new(pointer, rule, "")));
-        assert_eq!(
-            kept.iter().map(|v| v.pointer.as_str()).collect::<Vec<_>>(),
-            ["/querry", "/query"]
-        );
+        assert_eq!(kept.iter().map(|v| v.pointer.as_str()).collect::<Vec<_>>(), ["/querry", "/query"]);
     }
 }

@@ -96,33 +96,19 @@ impl Authority {
     ///
     /// If its files are missing, broken, not a pair, or were made by another program.
     pub fn open(folder: &Path) -> Result<Self, AuthorityError> {
-        let not_ours = |why: &str| AuthorityError::NotOurs {
-            path: folder.to_owned(),
-            why: why.to_owned(),
-        };
-        let certificate = PemFile::read(&folder.join(CA_FILE), Wanted::Certificate)
-            .certificates()?
-            .remove(0);
+        let not_ours = |why: &str| AuthorityError::NotOurs { path: folder.to_owned(), why: why.to_owned() };
+        let certificate = PemFile::read(&folder.join(CA_FILE), Wanted::Certificate).certificates()?.remove(0);
         let key = KeyPair::try_from(&PemFile::read(&folder.join("ca.key"), Wanted::Key).key()?.key)?;
         let (_, parsed) =
             X509Certificate::from_der(&certificate).map_err(|_| not_ours("ca.pem is damaged"))?;
         if parsed.public_key().raw != rcgen::PublicKeyData::subject_public_key_info(&key) {
             return Err(not_ours("ca.key is not the key of ca.pem"));
         }
-        let name = parsed
-            .subject()
-            .iter_common_name()
-            .next()
-            .and_then(|name| name.as_str().ok());
-        let name = name
-            .filter(|name| *name == ca_name(&key))
-            .ok_or_else(|| not_ours("its name is another"))?;
+        let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+        let name =
+            name.filter(|name| *name == ca_name(&key)).ok_or_else(|| not_ours("its name is another"))?;
         let issuer = Issuer::new(ca_params(name, time(parsed.validity().not_before)), key);
-        Ok(Self {
-            folder: folder.to_owned(),
-            certificate,
-            issuer,
-        })
+        Ok(Self { folder: folder.to_owned(), certificate, issuer })
     }
 
     /// Makes the files, under the lock. The certificate comes last: where it is, all is, and where a process was killed
@@ -161,6 +147,7 @@ impl Authority {
     }
 
     /// The authority's certificate itself.
+    #[cfg(test)]
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
@@ -178,10 +165,7 @@ impl Authority {
         validity: Duration,
     ) -> Result<IssuedPem, AuthorityError> {
         let (certificate, key) = self.sign(agent, node, validity)?;
-        Ok(IssuedPem {
-            cert: certificate.pem(),
-            key: key.serialize_pem(),
-        })
+        Ok(IssuedPem { cert: certificate.pem(), key: key.serialize_pem() })
     }
 
     /// Like [`Self::issue`] with [`DEFAULT_VALIDITY`], for this process alone: the key never gets into a file.
@@ -195,10 +179,7 @@ impl Authority {
         node: &NodeId,
     ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), AuthorityError> {
         let (certificate, key) = self.sign(agent, node, DEFAULT_VALIDITY)?;
-        Ok((
-            certificate.into(),
-            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        ))
+        Ok((certificate.into(), PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
     }
 
     fn sign(
@@ -216,15 +197,11 @@ impl Authority {
         params.not_before = (now - BACKDATED).into();
         params.not_after = (now + validity).min(last).into();
         params.distinguished_name.push(DnType::CommonName, node.as_str());
-        params.subject_alt_names = vec![
-            SanType::URI(agent.as_str().try_into()?),
-            SanType::DnsName(node.as_str().try_into()?),
-        ];
+        params.subject_alt_names =
+            vec![SanType::URI(agent.as_str().try_into()?), SanType::DnsName(node.as_str().try_into()?)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         let key = new_key()?;
         Ok((params.signed_by(&key, &self.issuer)?, key))
@@ -236,13 +213,9 @@ impl Authority {
     ///
     /// If the certificate is not of this authority, is revoked, or does not name one agent and one node.
     pub fn renew(&self, certificate: &Path, validity: Duration) -> Result<IssuedPem, AuthorityError> {
-        let refused = |why: &str| AuthorityError::NotRenewable {
-            path: certificate.to_owned(),
-            why: why.to_owned(),
-        };
-        let old = PemFile::read(certificate, Wanted::Certificate)
-            .certificates()?
-            .remove(0);
+        let refused =
+            |why: &str| AuthorityError::NotRenewable { path: certificate.to_owned(), why: why.to_owned() };
+        let old = PemFile::read(certificate, Wanted::Certificate).certificates()?.remove(0);
         let (_, parsed) = X509Certificate::from_der(&old).map_err(|_| refused("it is damaged"))?;
         let check = PeerCheck::new(
             std::slice::from_ref(&self.certificate),
@@ -290,11 +263,7 @@ impl Authority {
     pub fn refresh_list(&self) -> Result<(), AuthorityError> {
         let _lock = files::lock(&self.folder)?;
         let list = RevocationList::read(&self.crl_path())?;
-        if list.is_old() {
-            list.write(&self.crl_path(), &self.issuer)
-        } else {
-            Ok(())
-        }
+        if list.is_old() { list.write(&self.crl_path(), &self.issuer) } else { Ok(()) }
     }
 
     /// What the certificate in a file says, and whether this authority revoked it.
@@ -303,9 +272,7 @@ impl Authority {
     ///
     /// If there is no certificate in the file, or the list cannot be read.
     pub fn show(&self, certificate: &Path) -> Result<CertificateFacts, AuthorityError> {
-        let read = PemFile::read(certificate, Wanted::Certificate)
-            .certificates()?
-            .remove(0);
+        let read = PemFile::read(certificate, Wanted::Certificate).certificates()?.remove(0);
         self.facts(&read)?.ok_or_else(|| AuthorityError::NotRenewable {
             path: certificate.to_owned(),
             why: "it is damaged".to_owned(),
@@ -313,9 +280,7 @@ impl Authority {
     }
 
     fn facts(&self, certificate: &CertificateDer<'_>) -> Result<Option<CertificateFacts>, AuthorityError> {
-        let own = X509Certificate::from_der(&self.certificate)
-            .map(|(_, own)| own.subject().to_string())
-            .ok();
+        let own = X509Certificate::from_der(&self.certificate).map(|(_, own)| own.subject().to_string()).ok();
         let Some(mut facts) = CertificateFacts::read(certificate) else {
             return Ok(None);
         };
@@ -334,9 +299,7 @@ impl IssuedPem {
     /// If one of the files is there, or cannot be written.
     pub fn save(&self, cert: &Path, key: &Path) -> Result<(), AuthorityError> {
         if let Some(path) = [cert, key].into_iter().find(|path| path.exists()) {
-            return Err(AuthorityError::Exists {
-                path: path.to_owned(),
-            });
+            return Err(AuthorityError::Exists { path: path.to_owned() });
         }
         files::create(key, &self.key)?;
         files::create(cert, &self.cert)
@@ -369,9 +332,7 @@ fn ca_params(name: &str, not_before: SystemTime) -> CertificateParams {
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     params.not_before = not_before.into();
-    params.not_after = (not_before + CA_VALIDITY)
-        .min(SystemTime::UNIX_EPOCH + LAST_DAY)
-        .into();
+    params.not_after = (not_before + CA_VALIDITY).min(SystemTime::UNIX_EPOCH + LAST_DAY).into();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
@@ -379,17 +340,13 @@ fn ca_params(name: &str, not_before: SystemTime) -> CertificateParams {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("Authority").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for IssuedPem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuedPem")
-            .field("cert", &self.cert)
-            .finish_non_exhaustive()
+        f.debug_struct("IssuedPem").field("cert", &self.cert).finish_non_exhaustive()
     }
 }
 

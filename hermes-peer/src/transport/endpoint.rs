@@ -58,10 +58,7 @@ impl From<SocketAddr> for Endpoint {
             SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
             SocketAddr::V4(_) | SocketAddr::V6(_) => address.ip().to_string(),
         };
-        Self {
-            host: host.into(),
-            port: address.port(),
-        }
+        Self { host: host.into(), port: address.port() }
     }
 }
 
@@ -81,23 +78,16 @@ impl FromStr for Endpoint {
 fn parse(text: &str) -> Result<Endpoint, String> {
     if let Some((scheme, rest)) = text.split_once("://") {
         let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        return Err(format!(
-            "no `{scheme}://` before it, write `host:port`, such as `{}`",
-            with_port(rest)
-        ));
+        return Err(format!("no `{scheme}://` before it, write `host:port`, such as `{}`", with_port(rest)));
     }
     if text.contains(['/', '?', '#']) {
         let rest = text.split(['/', '?', '#']).next().unwrap_or_default();
-        return Err(format!(
-            "nothing follows the port, write `host:port`, such as `{}`",
-            with_port(rest)
-        ));
+        return Err(format!("nothing follows the port, write `host:port`, such as `{}`", with_port(rest)));
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (host, rest) = rest
-                .split_once(']')
-                .ok_or("a `]` ends the IPv6 address, such as `[::1]:7502`")?;
+            let (host, rest) =
+                rest.split_once(']').ok_or("a `]` ends the IPv6 address, such as `[::1]:7502`")?;
             let port = rest
                 .strip_prefix(':')
                 .ok_or_else(|| format!("the port is missing, write `[{host}]:7502`"))?;
@@ -113,10 +103,7 @@ fn parse(text: &str) -> Result<Endpoint, String> {
             (parse_host(host)?, port)
         }
     };
-    Ok(Endpoint {
-        host: host.into(),
-        port: parse_port(host, port)?,
-    })
+    Ok(Endpoint { host: host.into(), port: parse_port(host, port)? })
 }
 
 /// What was probably meant by colons without brackets.
@@ -141,18 +128,14 @@ fn with_port(host: &str) -> String {
 }
 
 fn parse_v6(host: &str) -> Result<&str, String> {
-    let (address, zone) = host
-        .split_once('%')
-        .map_or((host, None), |(address, zone)| (address, Some(zone)));
+    let (address, zone) = host.split_once('%').map_or((host, None), |(address, zone)| (address, Some(zone)));
     let is_zone =
         |zone: &str| !zone.is_empty() && zone.len() <= 32 && zone.bytes().all(|b| b.is_ascii_graphic());
     if address.parse::<Ipv6Addr>().is_err() {
         return Err("between `[` and `]` stands an IPv6 address, such as `[::1]:7502`".to_owned());
     }
     if zone.is_some_and(|zone| !is_zone(zone)) {
-        return Err(format!(
-            "after `%` stands a network interface, such as `[{address}%eth0]:7502`"
-        ));
+        return Err(format!("after `%` stands a network interface, such as `[{address}%eth0]:7502`"));
     }
     Ok(host)
 }
@@ -181,9 +164,7 @@ fn is_label(label: &str) -> bool {
     (1..=MAX_LABEL).contains(&label.len())
         && !label.starts_with('-')
         && !label.ends_with('-')
-        && label
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 fn parse_port(host: &str, port: &str) -> Result<u16, String> {
@@ -191,9 +172,7 @@ fn parse_port(host: &str, port: &str) -> Result<u16, String> {
     match port.parse::<u16>() {
         Ok(port) if is_digits && port > 0 => Ok(port),
         _ if port.is_empty() => Err(format!("the port is missing after `:`, write `{host}:7502`")),
-        _ => Err(format!(
-            "`{port}` is no port, a port is a number from 1 to 65535, such as `{host}:7502`"
-        )),
+        _ => Err(format!("`{port}` is no port, a port is a number from 1 to 65535, such as `{host}:7502`")),
     }
 }
 
@@ -221,9 +200,7 @@ impl serde::Serialize for Endpoint {
 
 impl<'de> serde::Deserialize<'de> for Endpoint {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -242,10 +219,7 @@ mod tests {
             "10.0.0.5:1",
             "my_box.lan.:65535",
         ] {
-            assert_eq!(
-                good.parse::<Endpoint>().map(|e| e.to_string()),
-                Ok(good.to_owned())
-            );
+            assert_eq!(good.parse::<Endpoint>().map(|e| e.to_string()), Ok(good.to_owned()));
         }
         assert_eq!(" b:7502\t".parse::<Endpoint>().unwrap().to_string(), "b:7502");
     }
@@ -284,12 +258,7 @@ mod tests {
 
     #[test]
     fn a_socket_address_keeps_its_zone() {
-        let address = SocketAddr::V6(std::net::SocketAddrV6::new(
-            "fe80::1".parse().unwrap(),
-            7502,
-            0,
-            3,
-        ));
+        let address = SocketAddr::V6(std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 7502, 0, 3));
         let endpoint = Endpoint::from(address);
         assert_eq!(endpoint.to_string(), "[fe80::1%3]:7502");
         assert_eq!(endpoint.to_string().parse(), Ok(endpoint));

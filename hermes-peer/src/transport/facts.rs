@@ -60,13 +60,7 @@ impl CertificateFacts {
             serial: hex(parsed.raw_serial()),
             not_before: time(parsed.validity().not_before),
             not_after: time(parsed.validity().not_after),
-            issuer: parsed
-                .issuer()
-                .to_string()
-                .chars()
-                .take(200)
-                .flat_map(char::escape_debug)
-                .collect(),
+            issuer: parsed.issuer().to_string().chars().take(200).flat_map(char::escape_debug).collect(),
             is_revoked: false,
         })
     }
@@ -78,12 +72,7 @@ impl fmt::Display for CertificateFacts {
             Some(agent) => write!(f, "{agent}, serial {}", self.serial)?,
             None => write!(f, "no agent, serial {}", self.serial)?,
         }
-        write!(
-            f,
-            ", valid from {} to {}",
-            Utc(self.not_before),
-            Utc(self.not_after)
-        )
+        write!(f, ", valid from {} to {}", Utc(self.not_before), Utc(self.not_after))
     }
 }
 
@@ -98,9 +87,9 @@ pub(crate) fn agent_of(certificate: &CertificateDer<'_>) -> Result<AgentUri, Str
     match (agents.next(), agents.next()) {
         (None, _) => Err("no `agent://` name".to_owned()),
         (Some(_), Some(_)) => Err("more than one `agent://` name".to_owned()),
-        (Some(agent), None) => agent
-            .parse()
-            .map_err(|error: hermes_peer_proto::wire::InvalidName| error.to_string()),
+        (Some(agent), None) => {
+            agent.parse().map_err(|error: hermes_peer_proto::wire::InvalidName| error.to_string())
+        }
     }
 }
 
@@ -126,11 +115,7 @@ impl fmt::Display for Utc {
         let time = time.to_datetime();
         let (hour, minute, second) = time.to_hms();
         let (between, zone) = if f.alternate() { ("T", "Z") } else { (" ", " UTC") };
-        write!(
-            f,
-            "{}{between}{hour:02}:{minute:02}:{second:02}{zone}",
-            time.date()
-        )
+        write!(f, "{}{between}{hour:02}:{minute:02}:{second:02}{zone}", time.date())
     }
 }
 
@@ -160,11 +145,7 @@ pub(crate) fn seconds(time: SystemTime) -> i64 {
 pub(crate) fn time(time: ASN1Time) -> SystemTime {
     let seconds = time.timestamp();
     let distance = Duration::from_secs(seconds.unsigned_abs());
-    if seconds >= 0 {
-        SystemTime::UNIX_EPOCH + distance
-    } else {
-        SystemTime::UNIX_EPOCH - distance
-    }
+    if seconds >= 0 { SystemTime::UNIX_EPOCH + distance } else { SystemTime::UNIX_EPOCH - distance }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -16,10 +16,7 @@ use crate::transport::private;
 ///
 /// If there is no such folder, it belongs to somebody else, or the authority in it is broken.
 pub(crate) fn development_authority() -> Result<Authority, AuthorityError> {
-    let folder = data_folder(
-        |name| std::env::var_os(name).map(PathBuf::from),
-        std::env::home_dir(),
-    );
+    let folder = data_folder(|name| std::env::var_os(name).map(PathBuf::from), std::env::home_dir());
     authority_in(&folder.ok_or(AuthorityError::NoHome)?.join("ca"))
 }
 
@@ -47,15 +44,9 @@ fn data_folder(variable: impl Fn(&str) -> Option<PathBuf>, home: Option<PathBuf>
 pub(crate) fn authority_in(folder: &Path) -> Result<Authority, AuthorityError> {
     let authority = {
         let _lock = files::lock(folder)?;
-        private::check_folder(folder).map_err(|why| AuthorityError::Unwritable {
-            path: folder.to_owned(),
-            why,
-        })?;
-        if folder.join("ca.pem").exists() {
-            Authority::open(folder)?
-        } else {
-            Authority::make(folder)?
-        }
+        private::check_folder(folder)
+            .map_err(|why| AuthorityError::Unwritable { path: folder.to_owned(), why })?;
+        if folder.join("ca.pem").exists() { Authority::open(folder)? } else { Authority::make(folder)? }
     };
     authority.refresh_list()?;
     Ok(authority)

@@ -32,6 +32,7 @@ const BACKLOG: usize = 64;
 type Dialled = (Box<dyn ByteStream>, String);
 
 /// Two ends of a pipe.
+#[cfg(test)]
 pub(crate) fn pair() -> (Box<dyn ByteStream>, Box<dyn ByteStream>) {
     let (one, other) = tokio::io::duplex(PIPE);
     (Box::new(one), Box::new(other))
@@ -75,14 +76,8 @@ impl MemoryListener {
 impl MemoryNetwork {
     /// A network without nodes.
     pub fn new(seed: u64) -> Self {
-        let shared = Shared {
-            random: seed,
-            listeners: HashMap::new(),
-            paths: HashMap::new(),
-        };
-        Self {
-            shared: Arc::new(Mutex::new(shared)),
-        }
+        let shared = Shared { random: seed, listeners: HashMap::new(), paths: HashMap::new() };
+        Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
     /// Ends all connections between the two and lets nobody dial, until [`Self::heal`].
@@ -112,15 +107,8 @@ impl MemoryNetwork {
     /// `AddrInUse`, if somebody has it.
     pub(crate) fn listen(&self, name: &str) -> io::Result<MemoryListener> {
         let mut shared = self.shared.lock();
-        if shared
-            .listeners
-            .get(name)
-            .is_some_and(|listener| !listener.is_closed())
-        {
-            return Err(io::Error::new(
-                io::ErrorKind::AddrInUse,
-                format!("`{name}` is taken"),
-            ));
+        if shared.listeners.get(name).is_some_and(|listener| !listener.is_closed()) {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, format!("`{name}` is taken")));
         }
         let (sender, incoming) = mpsc::channel(BACKLOG);
         shared.listeners.insert(name.to_owned(), sender);
@@ -136,10 +124,7 @@ impl MemoryNetwork {
         let refused = |why: String| io::Error::new(io::ErrorKind::ConnectionRefused, why);
         let mut path = self.path(from, to);
         let gone = |_| refused("the network is gone".to_owned());
-        let state = *path
-            .wait_for(|path| path.is_cut || !path.is_stalled)
-            .await
-            .map_err(gone)?;
+        let state = *path.wait_for(|path| path.is_cut || !path.is_stalled).await.map_err(gone)?;
         if state.is_cut {
             return Err(refused(format!("the path from `{from}` to `{to}` is cut")));
         }
@@ -204,14 +189,7 @@ impl Carrier {
         path: watch::Receiver<Path>,
         random: u64,
     ) -> Self {
-        Self {
-            from,
-            to,
-            path,
-            random,
-            under_way: VecDeque::new(),
-            is_over: false,
-        }
+        Self { from, to, path, random, under_way: VecDeque::new(), is_over: false }
     }
 
     async fn run(mut self) {
@@ -270,9 +248,7 @@ async fn deliver(
 impl fmt::Debug for MemoryNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shared = self.shared.lock();
-        f.debug_struct("MemoryNetwork")
-            .field("listeners", &shared.listeners.len())
-            .finish_non_exhaustive()
+        f.debug_struct("MemoryNetwork").field("listeners", &shared.listeners.len()).finish_non_exhaustive()
     }
 }
 

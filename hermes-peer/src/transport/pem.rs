@@ -83,11 +83,7 @@ impl PemFile {
     /// Reads the file; what went wrong is told when its content is asked for.
     pub(crate) fn read(path: &Path, wanted: Wanted) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Self {
-            content: read_bounded(&path),
-            path,
-            wanted,
-        }
+        Self { content: read_bounded(&path), path, wanted }
     }
 
     /// The bytes, or the reason why there are none.
@@ -121,10 +117,7 @@ impl PemFile {
     pub(crate) fn key(&self) -> Result<LoadedKey, PemError> {
         let mut keys = self.sections::<PrivateKeyDer<'static>>()?;
         match (keys.pop(), keys.len()) {
-            (Some(key), 0) => Ok(LoadedKey {
-                key,
-                warning: self.rights_warning(),
-            }),
+            (Some(key), 0) => Ok(LoadedKey { key, warning: self.rights_warning() }),
             (_, more) => Err(self.other(format!("{} private keys", more + 1), None)),
         }
     }
@@ -134,11 +127,7 @@ impl PemFile {
             Ok(text) => text,
             Err(why) => {
                 let why = io::Error::new(why.kind(), why.to_string());
-                return Err(PemError::Unreadable {
-                    path: self.path.clone(),
-                    wanted: self.wanted,
-                    why,
-                });
+                return Err(PemError::Unreadable { path: self.path.clone(), wanted: self.wanted, why });
             }
         };
         let found: Result<Vec<T>, _> = T::pem_slice_iter(text).collect();
@@ -158,10 +147,7 @@ impl PemFile {
         }
         if self.is_encrypted(text) {
             let found = "an encrypted private key, and there is nobody to ask for its password";
-            return self.other(
-                found.to_owned(),
-                Some(format!("openssl pkey -in {path} -out {path}.plain")),
-            );
+            return self.other(found.to_owned(), Some(format!("openssl pkey -in {path} -out {path}.plain")));
         }
         let labels = labels(text);
         if labels.is_empty() {
@@ -171,14 +157,7 @@ impl PemFile {
                 self.other("no PEM text".to_owned(), None)
             };
         }
-        self.other(
-            labels
-                .into_iter()
-                .map(|label| format!("`{label}`"))
-                .collect::<Vec<_>>()
-                .join(", "),
-            None,
-        )
+        self.other(labels.into_iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", "), None)
     }
 
     fn is_encrypted(&self, text: &[u8]) -> bool {
@@ -204,12 +183,7 @@ impl PemFile {
     }
 
     fn other(&self, found: String, remedy: Option<String>) -> PemError {
-        PemError::Other {
-            path: self.path.clone(),
-            wanted: self.wanted,
-            found,
-            remedy,
-        }
+        PemError::Other { path: self.path.clone(), wanted: self.wanted, found, remedy }
     }
 
     /// A key that others can read is used, and its owner is told.
@@ -236,12 +210,7 @@ const PROC_TYPE: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 fn labels(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text)
         .lines()
-        .filter_map(|line| {
-            line.trim()
-                .strip_prefix("-----BEGIN ")?
-                .strip_suffix("-----")
-                .map(str::to_owned)
-        })
+        .filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----").map(str::to_owned))
         .take(4)
         .map(|label| label.chars().take(40).collect())
         .collect()
@@ -265,9 +234,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 impl fmt::Debug for LoadedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadedKey")
-            .field("warning", &self.warning)
-            .finish_non_exhaustive()
+        f.debug_struct("LoadedKey").field("warning", &self.warning).finish_non_exhaustive()
     }
 }
 

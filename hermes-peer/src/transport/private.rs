@@ -94,17 +94,11 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(
-        ".{}-{}.tmp",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    ));
+    name.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let beside = path.with_file_name(name);
     let mut file = new_private(&beside)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    written
-        .inspect_err(|_| drop(fs::remove_file(&beside)))
-        .map(|()| beside)
+    written.inspect_err(|_| drop(fs::remove_file(&beside))).map(|()| beside)
 }
 
 fn new_private(path: &Path) -> io::Result<fs::File> {
@@ -149,11 +143,7 @@ mod tests {
         assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
         replace(&file, b"two").unwrap();
         assert_eq!((fs::read(&file).unwrap(), mode(&file)), (b"two".to_vec(), 0o600));
-        assert_eq!(
-            fs::read_dir(&folder).unwrap().count(),
-            1,
-            "nothing is left beside it"
-        );
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]
@@ -161,16 +151,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("key");
         create(&file, b"one").unwrap();
-        assert_eq!(
-            create(&file, b"two").unwrap_err().kind(),
-            io::ErrorKind::AlreadyExists
-        );
+        assert_eq!(create(&file, b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&file).unwrap(), b"one");
-        assert_eq!(
-            fs::read_dir(root.path()).unwrap().count(),
-            1,
-            "nothing is left beside it"
-        );
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]
@@ -182,11 +165,6 @@ mod tests {
         assert!(check_folder(&folder).unwrap_err().to_string().contains("0700"));
         let link = root.path().join("link");
         std::os::unix::fs::symlink(root.path(), &link).unwrap();
-        assert!(
-            check_folder(&link)
-                .unwrap_err()
-                .to_string()
-                .contains("is no folder")
-        );
+        assert!(check_folder(&link).unwrap_err().to_string().contains("is no folder"));
     }
 }

@@ -117,11 +117,7 @@ enum Origin {
     /// From files that somebody else writes.
     Files(TlsFiles),
     /// Issued by the authority in this folder, for this process alone: the key is in no file.
-    Issued {
-        folder: PathBuf,
-        agent: AgentUri,
-        node: NodeId,
-    },
+    Issued { folder: PathBuf, agent: AgentUri, node: NodeId },
 }
 
 /// What the last look at the files found.
@@ -152,10 +148,7 @@ impl TlsContext {
     fn watched(origin: Origin) -> Result<Self, LoadError> {
         let read = FilesRead::read(&origin);
         let snapshot = read.snapshot()?;
-        let seen = Mutex::new(Seen {
-            digest: read.digest(),
-            refused: None,
-        });
+        let seen = Mutex::new(Seen { digest: read.digest(), refused: None });
         Ok(Self::new(snapshot, Some(Watched { origin, seen })))
     }
 
@@ -164,6 +157,7 @@ impl TlsContext {
     /// # Errors
     ///
     /// If they do not fit together.
+    #[cfg(test)]
     pub(crate) fn from_identity(identity: TlsIdentity) -> Result<Self, TlsError> {
         Ok(Self::new(TlsSnapshot::mutual(identity)?, None))
     }
@@ -178,12 +172,7 @@ impl TlsContext {
     }
 
     fn new(snapshot: TlsSnapshot, files: Option<Watched>) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                current: ArcSwap::from_pointee(snapshot),
-                files,
-            }),
-        }
+        Self { shared: Arc::new(Shared { current: ArcSwap::from_pointee(snapshot), files }) }
     }
 
     /// What is in force now. Whoever proves with the key takes it from the snapshot of the connection's moment.
@@ -198,11 +187,7 @@ impl TlsContext {
 
     /// What the owner should know about the files in force, though they can be used.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.current()
-            .mutual
-            .as_ref()
-            .map(|mutual| mutual.warnings.clone())
-            .unwrap_or_default()
+        self.current().mutual.as_ref().map(|mutual| mutual.warnings.clone()).unwrap_or_default()
     }
 
     /// Sets TLS up as the side that dialled; see [`tls::connect`].
@@ -251,17 +236,10 @@ impl TlsContext {
             Ok(snapshot) => {
                 seen.refused = None;
                 let own = snapshot.own()?.clone();
-                let warnings = snapshot
-                    .mutual
-                    .as_ref()
-                    .map(|mutual| mutual.warnings.clone())
-                    .unwrap_or_default();
+                let warnings =
+                    snapshot.mutual.as_ref().map(|mutual| mutual.warnings.clone()).unwrap_or_default();
                 self.shared.current.store(Arc::new(snapshot));
-                Some(Reload::Reloaded {
-                    serial: own.serial,
-                    not_after: own.not_after,
-                    warnings,
-                })
+                Some(Reload::Reloaded { serial: own.serial, not_after: own.not_after, warnings })
             }
             Err(error) => {
                 let why = error.to_string();
@@ -273,11 +251,8 @@ impl TlsContext {
 
     /// Whether it is time for the next certificate of one's own authority.
     fn is_half_over(&self, origin: &Origin) -> bool {
-        let left = |own: CertificateFacts| {
-            own.not_after
-                .duration_since(SystemTime::now())
-                .unwrap_or_default()
-        };
+        let left =
+            |own: CertificateFacts| own.not_after.duration_since(SystemTime::now()).unwrap_or_default();
         matches!(origin, Origin::Issued { .. })
             && self.own().is_some_and(|own| left(own) < DEFAULT_VALIDITY / 2)
     }
@@ -347,10 +322,7 @@ impl<'a> FilesRead<'a> {
             Pair::Files { cert, key } => (Some(cert), Some(key)),
             Pair::Issued { .. } => (None, None),
         };
-        for file in [Some(&self.ca), self.crl.as_ref(), cert, key]
-            .into_iter()
-            .flatten()
-        {
+        for file in [Some(&self.ca), self.crl.as_ref(), cert, key].into_iter().flatten() {
             file.content().hash(&mut hasher);
         }
         hasher.finish()
@@ -369,16 +341,9 @@ impl<'a> FilesRead<'a> {
         };
         let roots = self.ca.certificates()?;
         let lists = self.crl.as_ref().map(PemFile::revocation_lists).transpose()?;
-        let identity = TlsIdentity {
-            chain,
-            key,
-            roots,
-            revocation_lists: lists.unwrap_or_default(),
-        };
-        let mut snapshot = TlsSnapshot::mutual(identity).map_err(|why| LoadError::Tls {
-            path: self.path.to_owned(),
-            why,
-        })?;
+        let identity = TlsIdentity { chain, key, roots, revocation_lists: lists.unwrap_or_default() };
+        let mut snapshot = TlsSnapshot::mutual(identity)
+            .map_err(|why| LoadError::Tls { path: self.path.to_owned(), why })?;
         if let (Some(mutual), Some(warning)) = (&mut snapshot.mutual, warning) {
             mutual.warnings.push(warning);
         }
@@ -388,9 +353,7 @@ impl<'a> FilesRead<'a> {
 
 impl fmt::Debug for TlsContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsContext")
-            .field("own", &self.own())
-            .finish_non_exhaustive()
+        f.debug_struct("TlsContext").field("own", &self.own()).finish_non_exhaustive()
     }
 }
 

@@ -26,7 +26,7 @@ const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(5);
 /// Options of TCP connections.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct TransportSettings {
+pub(crate) struct TransportSettings {
     /// Bytes that the kernel keeps unsent, 16 KiB by default: what is there cannot be overtaken by something more
     /// urgent. Linux only.
     pub unsent_low_water: u32,
@@ -139,11 +139,7 @@ impl Listener {
     /// Where the system refuses, with the remedy.
     pub(crate) fn bind(address: SocketAddr, settings: TransportSettings) -> Result<Self, ListenError> {
         let socket = listen(address, &settings).map_err(|source| ListenError::new(address, source))?;
-        Ok(Self {
-            socket,
-            settings,
-            logged: None,
-        })
+        Ok(Self { socket, settings, logged: None })
     }
 
     /// Where it listens, with the port that was taken.
@@ -170,10 +166,7 @@ impl Listener {
 
     fn log(&mut self, error: &io::Error) {
         let now = Instant::now();
-        if self
-            .logged
-            .is_none_or(|logged| now.duration_since(logged) >= ACCEPT_LOG_EVERY)
-        {
+        if self.logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_LOG_EVERY) {
             self.logged = Some(now);
             tracing::warn!(%error, "no connection can be accepted; with too many open files, raise the limit (ulimit -n)");
         }
@@ -217,7 +210,7 @@ fn listen(address: SocketAddr, settings: &TransportSettings) -> io::Result<TcpLi
 /// Why nobody was reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DialError {
+pub(crate) enum DialError {
     /// The host's name has no address.
     #[error("`{}` cannot be resolved: {why}", endpoint.host())]
     Unresolved {
@@ -244,7 +237,7 @@ pub enum DialError {
 
 /// The addresses of a dial that failed, each with the reason.
 #[derive(Debug, Default)]
-pub struct Tried(Vec<(SocketAddr, io::Error)>);
+pub(crate) struct Tried(Vec<(SocketAddr, io::Error)>);
 
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -273,15 +266,10 @@ pub(crate) async fn dial(
     let addresses = match tokio::time::timeout_at(deadline, resolve).await {
         Ok(Ok(addresses)) => alternate(addresses),
         Ok(Err(why)) => {
-            return Err(DialError::Unresolved {
-                endpoint: endpoint.clone(),
-                why,
-            });
+            return Err(DialError::Unresolved { endpoint: endpoint.clone(), why });
         }
         Err(_) => {
-            return Err(DialError::ResolverTimedOut {
-                endpoint: endpoint.clone(),
-            });
+            return Err(DialError::ResolverTimedOut { endpoint: endpoint.clone() });
         }
     };
     match race(addresses, settings.stagger, deadline, connect_once).await {
@@ -289,10 +277,7 @@ pub(crate) async fn dial(
             settings.apply(&stream);
             Ok(stream)
         }
-        Err(tried) => Err(DialError::Unreachable {
-            endpoint: endpoint.clone(),
-            tried: Tried(tried),
-        }),
+        Err(tried) => Err(DialError::Unreachable { endpoint: endpoint.clone(), tried: Tried(tried) }),
     }
 }
 

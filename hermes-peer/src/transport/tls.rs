@@ -80,9 +80,8 @@ pub(crate) async fn accept(
     snapshot: Arc<TlsSnapshot>,
 ) -> Result<TlsConnection, TlsError> {
     let acceptor = TlsAcceptor::from(Arc::clone(&snapshot.server));
-    let handshake = acceptor.accept_with(ReadAhead::new(stream), |tls| {
-        tls.set_buffer_limit(Some(WRITE_LIMIT))
-    });
+    let handshake =
+        acceptor.accept_with(ReadAhead::new(stream), |tls| tls.set_buffer_limit(Some(WRITE_LIMIT)));
     finish(async { handshake.await.map(TlsStream::from) }, snapshot).await
 }
 
@@ -102,31 +101,14 @@ async fn finish(
     if !is_hermes(tls.alpn_protocol()) {
         return Err(TlsError::NoAlpn);
     }
-    let peer = tls
-        .peer_certificates()
-        .unwrap_or_default()
-        .iter()
-        .map(|one| one.clone().into_owned())
-        .collect();
+    let peer =
+        tls.peer_certificates().unwrap_or_default().iter().map(|one| one.clone().into_owned()).collect();
     let exported = match &inner {
-        TlsStream::Client(client) => client
-            .get_ref()
-            .1
-            .export_keying_material([0; 32], EXPORTER_LABEL, None),
-        TlsStream::Server(server) => server
-            .get_ref()
-            .1
-            .export_keying_material([0; 32], EXPORTER_LABEL, None),
+        TlsStream::Client(client) => client.get_ref().1.export_keying_material([0; 32], EXPORTER_LABEL, None),
+        TlsStream::Server(server) => server.get_ref().1.export_keying_material([0; 32], EXPORTER_LABEL, None),
     };
-    let binding = exported.map_err(|error| TlsError::Failed {
-        why: error.to_string(),
-    })?;
-    Ok(TlsConnection {
-        inner,
-        binding,
-        peer,
-        snapshot,
-    })
+    let binding = exported.map_err(|error| TlsError::Failed { why: error.to_string() })?;
+    Ok(TlsConnection { inner, binding, peer, snapshot })
 }
 
 impl TlsConnection {
@@ -162,17 +144,13 @@ impl AsyncRead for TlsConnection {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner)
-            .poll_read(cx, out)
-            .map_err(|error| self.explain(error))
+        Pin::new(&mut self.inner).poll_read(cx, out).map_err(|error| self.explain(error))
     }
 }
 
 impl AsyncWrite for TlsConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner)
-            .poll_write(cx, bytes)
-            .map_err(|error| self.explain(error))
+        Pin::new(&mut self.inner).poll_write(cx, bytes).map_err(|error| self.explain(error))
     }
 
     fn poll_write_vectored(
@@ -180,9 +158,7 @@ impl AsyncWrite for TlsConnection {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner)
-            .poll_write_vectored(cx, slices)
-            .map_err(|error| self.explain(error))
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices).map_err(|error| self.explain(error))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -190,24 +166,18 @@ impl AsyncWrite for TlsConnection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner)
-            .poll_flush(cx)
-            .map_err(|error| self.explain(error))
+        Pin::new(&mut self.inner).poll_flush(cx).map_err(|error| self.explain(error))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner)
-            .poll_shutdown(cx)
-            .map_err(|error| self.explain(error))
+        Pin::new(&mut self.inner).poll_shutdown(cx).map_err(|error| self.explain(error))
     }
 }
 
 impl fmt::Debug for TlsConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let peer = self.peer_certificate().and_then(CertificateFacts::read);
-        f.debug_struct("TlsConnection")
-            .field("peer", &peer)
-            .finish_non_exhaustive()
+        f.debug_struct("TlsConnection").field("peer", &peer).finish_non_exhaustive()
     }
 }
 

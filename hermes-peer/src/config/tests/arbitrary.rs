@@ -19,10 +19,7 @@ fn assert_answered(bytes: &[u8]) {
         let lines = bytes.split(|&b| b == b'\n' || b == b'\r').count().max(1);
         for finding in error.findings() {
             assert!((1..=lines + 1).contains(&finding.at.line), "{finding:?}");
-            assert!(
-                !finding.message.is_empty() && !finding.to_string().contains('\n'),
-                "{finding:?}"
-            );
+            assert!(!finding.message.is_empty() && !finding.to_string().contains('\n'), "{finding:?}");
         }
     }
 }

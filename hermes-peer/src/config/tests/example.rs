@@ -8,38 +8,27 @@ const EXAMPLE: &str = include_str!("../../../../peers.example.yaml");
 fn as_live(line: &str) -> Option<String> {
     let rest = line.strip_prefix('#')?;
     let word = rest.trim_start_matches([' ', '-']);
-    let is_key = word
-        .split(':')
-        .next()
-        .is_some_and(|key| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+    let is_key =
+        word.split(':').next().is_some_and(|key| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
     let indent = rest.len() - rest.trim_start().len();
     (is_key && word.contains(':') && indent != 1 && indent != 3).then(|| rest.to_owned())
 }
 
 /// The example with every key live.
 fn with_every_key() -> String {
-    EXAMPLE
-        .lines()
-        .map(|line| as_live(line).unwrap_or_else(|| line.to_owned()) + "\n")
-        .collect()
+    EXAMPLE.lines().map(|line| as_live(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
 fn collect(node: &Node, path: &str, paths: &mut BTreeSet<String>) {
     match &node.value {
         Value::Map(entries) => {
             for entry in entries {
-                let path = if path.is_empty() {
-                    entry.key.clone()
-                } else {
-                    format!("{path}.{}", entry.key)
-                };
+                let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
                 collect(&entry.node, &path, paths);
             }
         }
         Value::List(items) if items.iter().all(|item| matches!(item.value, Value::Map(_))) => {
-            items
-                .iter()
-                .for_each(|item| collect(item, &format!("{path}[]"), paths));
+            items.iter().for_each(|item| collect(item, &format!("{path}[]"), paths));
         }
         _ => drop(paths.insert(path.to_owned())),
     }
@@ -59,10 +48,7 @@ fn what_is_live_in_the_example_is_the_default() {
     let mut live = BTreeSet::new();
     collect(&tree::parse(EXAMPLE).unwrap(), "", &mut live);
     for section in ["session", "limits", "log", "journal", "idempotency", "version"] {
-        for key in keys::KEYS
-            .iter()
-            .filter(|key| key.starts_with(&format!("{section}.")))
-        {
+        for key in keys::KEYS.iter().filter(|key| key.starts_with(&format!("{section}."))) {
             assert!(live.contains(*key), "{key}");
         }
     }
@@ -86,14 +72,9 @@ fn the_example_loads_with_every_key_live() {
         restrict(&folder.path().join(name));
     }
     let auths: Vec<_> = text.match_indices("\nauth:").map(|(at, _)| at).collect();
-    let [first, second] = auths[..] else {
-        panic!("{auths:?}")
-    };
+    let [first, second] = auths[..] else { panic!("{auths:?}") };
     let end = second + text[second..].find("\nsession:").unwrap();
-    let env = [
-        ("HERMES_TOKEN", "0123456789abcdef"),
-        ("HERMES_TOKEN_NEW", "fedcba9876543210"),
-    ];
+    let env = [("HERMES_TOKEN", "0123456789abcdef"), ("HERMES_TOKEN_NEW", "fedcba9876543210")];
     for without in [(first, second), (second, end)] {
         let text = format!("{}{}", &text[..without.0], &text[without.1..]);
         let config = parse_in(&text, folder.path(), &env).unwrap_or_else(|error| panic!("{error}"));
@@ -101,9 +82,7 @@ fn the_example_loads_with_every_key_live() {
         assert_eq!(config.policy.as_ref().map(Vec::len), Some(3));
         assert!(config.auth.is_some());
 
-        let bare = good("programs: [{ capability: demo.echo, command: [cat] }]")
-            .programs
-            .remove(0);
+        let bare = good("programs: [{ capability: demo.echo, command: [cat] }]").programs.remove(0);
         let mut program = config.programs[0].clone();
         (program.schema, program.memory, program.description) = (None, None, None);
         assert_eq!(program, bare, "the example shows other defaults of a program");

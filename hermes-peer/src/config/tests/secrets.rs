@@ -9,9 +9,9 @@ const TOKEN: &str = "abc:def=ghi/+jkl ${X} {y} $z";
 /// Whether the file has exactly these tokens, in this order.
 fn has_tokens(config: &Config, expected: &[&str]) -> bool {
     match &config.auth {
-        Some(AuthConfig::Token { tokens }) => tokens.ids().eq(expected
-            .iter()
-            .map(|token| Token::parse(token.as_bytes()).unwrap().id())),
+        Some(AuthConfig::Token { tokens }) => {
+            tokens.ids().eq(expected.iter().map(|token| Token::parse(token.as_bytes()).unwrap().id()))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -23,26 +23,10 @@ fn a_variable_that_gives_no_secret_is_refused_by_its_name() {
     for (value, env, piece) in [
         ("${HERMES_FIELD_TOKEN}", None, "`HERMES_FIELD_TOKEN` is not set"),
         ("${HERMES_FIELD_TOKEN}", Some(""), "`HERMES_FIELD_TOKEN` is empty"),
-        (
-            "${HERMES_FIELD_TOKEN}",
-            Some(" \t "),
-            "`HERMES_FIELD_TOKEN` is empty",
-        ),
-        (
-            "${HERMES_FIELD_TOKEN",
-            Some(TOKEN),
-            "`${HERMES_FIELD_TOKEN` is not closed",
-        ),
-        (
-            "'${HERMES_FIELD_TOKEN'",
-            Some(TOKEN),
-            "`${HERMES_FIELD_TOKEN` is not closed",
-        ),
-        (
-            "'${HERMES_FIELD_TOKEN}x'",
-            Some(TOKEN),
-            "`${HERMES_FIELD_TOKEN` is not closed",
-        ),
+        ("${HERMES_FIELD_TOKEN}", Some(" \t "), "`HERMES_FIELD_TOKEN` is empty"),
+        ("${HERMES_FIELD_TOKEN", Some(TOKEN), "`${HERMES_FIELD_TOKEN` is not closed"),
+        ("'${HERMES_FIELD_TOKEN'", Some(TOKEN), "`${HERMES_FIELD_TOKEN` is not closed"),
+        ("'${HERMES_FIELD_TOKEN}x'", Some(TOKEN), "`${HERMES_FIELD_TOKEN` is not closed"),
         ("'x${HERMES_FIELD_TOKEN}'", Some(TOKEN), "the whole value"),
         ("$HERMES_FIELD_TOKEN", Some(TOKEN), "the whole value"),
         ("${}", Some(TOKEN), "not followed by a variable's name"),
@@ -53,28 +37,13 @@ fn a_variable_that_gives_no_secret_is_refused_by_its_name() {
         ),
     ] {
         for (text, place) in [
-            (
-                format!("auth: {{ mode: token, token: {value} }}"),
-                "f.yaml:1:29: auth.token: ",
-            ),
-            (
-                format!("auth:\n  mode: token\n  token: {value}\n"),
-                "f.yaml:3:10: auth.token: ",
-            ),
-            (
-                format!("auth:\n  mode: token\n  tokens:\n  - {value}\n"),
-                "f.yaml:4:5: auth.tokens[0]: ",
-            ),
+            (format!("auth: {{ mode: token, token: {value} }}"), "f.yaml:1:29: auth.token: "),
+            (format!("auth:\n  mode: token\n  token: {value}\n"), "f.yaml:3:10: auth.token: "),
+            (format!("auth:\n  mode: token\n  tokens:\n  - {value}\n"), "f.yaml:4:5: auth.tokens[0]: "),
         ] {
-            let env: Vec<_> = env
-                .map(|value| ("HERMES_FIELD_TOKEN", value))
-                .into_iter()
-                .collect();
+            let env: Vec<_> = env.map(|value| ("HERMES_FIELD_TOKEN", value)).into_iter().collect();
             let printed = parse_in(&text, folder.path(), &env).unwrap_err().to_string();
-            assert!(
-                printed.contains(place) && printed.contains(piece),
-                "{text}\n{printed}"
-            );
+            assert!(printed.contains(place) && printed.contains(piece), "{text}\n{printed}");
         }
     }
 }
@@ -101,13 +70,8 @@ fn other_values_come_from_the_environment_too() {
     let config = parse_in(text, folder.path(), &[("HOST", "a-01"), ("B", "b:1")]).unwrap();
     assert_eq!(config.node_id.unwrap().as_ref(), "a-01");
     assert_eq!(config.peers[0].endpoint, "b:1");
-    let error = parse_in(text, folder.path(), &[("HOST", "Wrong!"), ("B", "b:1")])
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("the value of the environment variable `HOST` is no node id"),
-        "{error}"
-    );
+    let error = parse_in(text, folder.path(), &[("HOST", "Wrong!"), ("B", "b:1")]).unwrap_err().to_string();
+    assert!(error.contains("the value of the environment variable `HOST` is no node id"), "{error}");
     assert!(!error.contains("Wrong!"), "{error}");
 }
 
@@ -122,12 +86,9 @@ fn a_token_file_ends_in_one_line_end_at_most() {
         parse_in("auth: { mode: token, token_file: token }", folder.path(), &[])
     };
     let token = "0123456789abcdef";
-    for content in [
-        "0123456789abcdef",
-        "0123456789abcdef\n",
-        "0123456789abcdef\r\n",
-        "\u{feff}0123456789abcdef\n",
-    ] {
+    for content in
+        ["0123456789abcdef", "0123456789abcdef\n", "0123456789abcdef\r\n", "\u{feff}0123456789abcdef\n"]
+    {
         let config = read(content.as_bytes()).unwrap();
         assert!(has_tokens(&config, &[token]), "{content:?}");
         assert_eq!(config.warnings(), []);
@@ -147,10 +108,7 @@ fn a_token_file_ends_in_one_line_end_at_most() {
         (b"0123456789abcdef\xff", "is no UTF-8"),
     ] {
         let printed = read(content).unwrap_err().to_string();
-        assert!(
-            printed.contains("f.yaml:1:34: auth.token_file: ") && printed.contains(piece),
-            "{printed}"
-        );
+        assert!(printed.contains("f.yaml:1:34: auth.token_file: ") && printed.contains(piece), "{printed}");
     }
 }
 
@@ -165,32 +123,20 @@ fn several_tokens_are_valid_at_once() {
     let text = "auth: { mode: token, token: ${A}, tokens: [${B}], token_files: [one, two] }";
     let env = [("A", "a-0123456789abcdef"), ("B", "b-0123456789abcdef")];
     let config = parse_in(text, folder.path(), &env).unwrap();
-    let expected = [
-        "a-0123456789abcdef",
-        "b-0123456789abcdef",
-        "one-0123456789abcdef",
-        "two-0123456789abcdef",
-    ];
+    let expected =
+        ["a-0123456789abcdef", "b-0123456789abcdef", "one-0123456789abcdef", "two-0123456789abcdef"];
     assert!(has_tokens(&config, &expected));
     let twice = "auth: { mode: token, tokens: [0123456789abcdef, 0123456789abcdef] }";
     assert_refused(twice, &["f.yaml:1:7: auth: token", "is given twice"]);
     assert_refused("auth: { mode: token }", &["f.yaml:1:7: auth: there is no token"]);
-    assert_refused(
-        "auth: { mode: token, tokens: [] }",
-        &["auth.tokens: the list is empty"],
-    );
+    assert_refused("auth: { mode: token, tokens: [] }", &["auth.tokens: the list is empty"]);
     assert_refused("auth: { token: x }", &["auth: `mode` is missing"]);
 }
 
 #[test]
 fn a_token_in_the_file_and_files_that_others_read_are_warned_about() {
     let folder = folder();
-    let config = parse_in(
-        "auth: { mode: token, token: 0123456789abcdef }",
-        folder.path(),
-        &[],
-    )
-    .unwrap();
+    let config = parse_in("auth: { mode: token, token: 0123456789abcdef }", folder.path(), &[]).unwrap();
     assert!(config.warnings()[0].message.contains("stands in this file"));
     #[cfg(unix)]
     {
@@ -198,11 +144,7 @@ fn a_token_in_the_file_and_files_that_others_read_are_warned_about() {
         fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
         let text = "auth: { mode: mtls, ca: ca.pem, cert: cert.pem, key: key.pem }";
         let config = parse_in(text, folder.path(), &[]).unwrap();
-        assert!(
-            config.warnings()[0].to_string().contains("mode 0644"),
-            "{:?}",
-            config.warnings()
-        );
+        assert!(config.warnings()[0].to_string().contains("mode 0644"), "{:?}", config.warnings());
     }
 }
 
@@ -211,10 +153,7 @@ fn certificates_have_to_be_there() {
     let text = "auth:\n  mode: mtls\n  ca: gone.pem\n  cert: cert.pem\n";
     assert_refused(
         text,
-        &[
-            "f.yaml:3:7: auth.ca: the value is a file that cannot be read",
-            "`key` is missing",
-        ],
+        &["f.yaml:3:7: auth.ca: the value is a file that cannot be read", "`key` is missing"],
     );
 }
 
@@ -228,10 +167,7 @@ fn a_secret_in_the_place_of_a_key_is_not_quoted() {
         format!("log: {{ '{secret} {secret}': x }}"),
     ] {
         let printed = refused(&text);
-        assert!(
-            printed.contains("unknown key") && !printed.contains("q7w8"),
-            "{printed}"
-        );
+        assert!(printed.contains("unknown key") && !printed.contains("q7w8"), "{printed}");
     }
 }
 

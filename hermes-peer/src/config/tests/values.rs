@@ -34,10 +34,7 @@ fn a_duration_is_exact_or_refused() {
         ("5M", "wrong case, which would be `m`"),
         ("20S", "wrong case, which would be `s`"),
         ("99999999999999d", "is too long"),
-        (
-            "9999999999999999999999999999999999999999d",
-            "cannot be kept exactly",
-        ),
+        ("9999999999999999999999999999999999999999d", "cannot be kept exactly"),
         ("''", "is empty"),
         ("' '", "is empty"),
         ("1s1s", "not in one of the forms"),
@@ -54,18 +51,12 @@ fn a_duration_is_exact_or_refused() {
         ("25h", "is too long"),
     ] {
         let printed = heartbeat(text).unwrap_err();
-        assert!(
-            printed.contains("f.yaml:1:32: session.heartbeat_interval: "),
-            "{printed}"
-        );
+        assert!(printed.contains("f.yaml:1:32: session.heartbeat_interval: "), "{printed}");
         assert!(printed.contains(piece), "{text}: {printed}");
     }
     assert!(heartbeat("20").unwrap_err().contains("ms, s, m, h, d"));
     assert_refused("session: { timeout: 0 }", &["session.timeout", "has no unit"]);
-    assert_refused(
-        "session: { timeout: 367d }",
-        &["is too long", &format!("{MAX_DURATION:?}")],
-    );
+    assert_refused("session: { timeout: 367d }", &["is too long", &format!("{MAX_DURATION:?}")]);
 }
 
 #[test]
@@ -86,14 +77,10 @@ fn every_duration_refuses_zero() {
 fn a_heartbeat_longer_than_a_session_is_warned_about() {
     // FC-006
     let config = good("session: { heartbeat_interval: 10m, timeout: 5m }");
-    let [warning] = config.warnings() else {
-        panic!("{:?}", config.warnings())
-    };
+    let [warning] = config.warnings() else { panic!("{:?}", config.warnings()) };
     assert_eq!(warning.severity, Severity::Warning);
     assert!(
-        warning
-            .to_string()
-            .starts_with("f.yaml:1:32: warning: session.heartbeat_interval: "),
+        warning.to_string().starts_with("f.yaml:1:32: warning: session.heartbeat_interval: "),
         "{warning}"
     );
 }
@@ -132,22 +119,8 @@ fn a_size_has_a_unit_and_is_exact() {
 
 #[test]
 fn a_count_is_digits() {
-    for text in [
-        "0",
-        "-1",
-        "1_000",
-        "0x10",
-        "1e3",
-        "1.0",
-        "ten",
-        "''",
-        "99999999999999999999",
-        "true",
-    ] {
-        assert_refused(
-            &format!("journal: {{ records: {text} }}"),
-            &["f.yaml:1:21: journal.records"],
-        );
+    for text in ["0", "-1", "1_000", "0x10", "1e3", "1.0", "ten", "''", "99999999999999999999", "true"] {
+        assert_refused(&format!("journal: {{ records: {text} }}"), &["f.yaml:1:21: journal.records"]);
     }
     assert_refused("limits: { max_hops: 256 }", &["255 is the most"]);
     assert_refused("version: { min: 2, max: 1 }", &["no version is left"]);

@@ -16,9 +16,8 @@ impl Folder {
 
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.local.path).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -53,16 +52,8 @@ fn a_second_node_of_the_same_name_is_refused_with_the_process_of_the_first() {
     let folder = Folder::new();
     let first = folder.local.announce(record("a")).unwrap();
     let refused = folder.local.announce(record("a")).unwrap_err();
-    assert!(
-        matches!(&refused, LocalError::NodeTaken { pid: Some(42), .. }),
-        "{refused}"
-    );
-    assert!(
-        refused
-            .to_string()
-            .contains("`a` already runs on this machine (process 42)"),
-        "{refused}"
-    );
+    assert!(matches!(&refused, LocalError::NodeTaken { pid: Some(42), .. }), "{refused}");
+    assert!(refused.to_string().contains("`a` already runs on this machine (process 42)"), "{refused}");
     drop(first);
     folder.local.announce(record("a")).unwrap();
 }
@@ -76,22 +67,14 @@ fn what_a_dead_node_left_is_removed_by_whoever_meets_it() {
     assert_eq!(folder.local.scan().unwrap(), []);
     assert_eq!(folder.names(), [".lock"]);
     folder.local.write(&record("back")).unwrap();
-    let _back = folder
-        .local
-        .announce(NodeRecord {
-            pid: 43,
-            ..record("back")
-        })
-        .unwrap();
+    let _back = folder.local.announce(NodeRecord { pid: 43, ..record("back") }).unwrap();
     assert_eq!(folder.local.scan().unwrap()[0].pid, 43);
 }
 
 #[test]
 fn what_is_no_record_is_passed_over() {
     let folder = Folder::new();
-    let _alive: Vec<_> = ["a", "b", "c", "d"]
-        .map(|node| folder.local.announce(record(node)).unwrap())
-        .into();
+    let _alive: Vec<_> = ["a", "b", "c", "d"].map(|node| folder.local.announce(record(node)).unwrap()).into();
     let path = |node: &str| folder.local.record_path(&node.parse().unwrap());
     fs::write(path("a"), "{").unwrap();
     fs::write(path("b"), serde_json::to_vec(&record("somebody-else")).unwrap()).unwrap();
@@ -109,9 +92,7 @@ fn what_is_no_record_is_passed_over() {
 fn a_record_that_nobody_would_read_is_not_written() {
     let folder = Folder::new();
     let mut here = folder.local.announce(record("a")).unwrap();
-    let many = (0..6000)
-        .map(|n| format!("demo.echo{n}").parse().unwrap())
-        .collect();
+    let many = (0..6000).map(|n| format!("demo.echo{n}").parse().unwrap()).collect();
     assert!(matches!(here.update(many), Err(LocalError::TooLarge { .. })));
     assert_eq!(folder.local.scan().unwrap(), [record("a")]);
 }
@@ -124,11 +105,7 @@ fn a_folder_with_too_many_records_is_read_in_part() {
         fs::write(folder.local.path.join(format!("n{n}.json")), &text).unwrap();
     }
     assert_eq!(folder.local.scan().unwrap(), []);
-    assert_eq!(
-        folder.names().len(),
-        51,
-        "the first thousand were looked at, and removed"
-    );
+    assert_eq!(folder.names().len(), 51, "the first thousand were looked at, and removed");
 }
 
 #[cfg(unix)]
@@ -140,10 +117,7 @@ fn a_folder_that_others_can_enter_is_refused() {
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = LocalFolder::open(open).unwrap_err().to_string();
-    assert!(
-        refused.contains("0700") && refused.contains("HERMES_PEER_RUNTIME"),
-        "{refused}"
-    );
+    assert!(refused.contains("0700") && refused.contains("HERMES_PEER_RUNTIME"), "{refused}");
 }
 
 #[test]
@@ -152,15 +126,7 @@ fn the_runtime_folder_comes_from_the_environment() {
         runtime_folder(move |name| (name == set).then(|| PathBuf::from(value)))
     };
     assert_eq!(from("HERMES_PEER_RUNTIME", "/run/x"), Path::new("/run/x"));
-    assert_eq!(
-        from("XDG_RUNTIME_DIR", "/run/user/1"),
-        Path::new("/run/user/1/hermes-peer")
-    );
+    assert_eq!(from("XDG_RUNTIME_DIR", "/run/user/1"), Path::new("/run/user/1/hermes-peer"));
     #[cfg(target_os = "linux")]
-    assert!(
-        from("XDG_RUNTIME_DIR", "relative")
-            .to_str()
-            .unwrap()
-            .starts_with("/tmp/hermes-peer-")
-    );
+    assert!(from("XDG_RUNTIME_DIR", "relative").to_str().unwrap().starts_with("/tmp/hermes-peer-"));
 }

@@ -7,7 +7,7 @@ use hermes_peer_proto::wire::ErrorCode;
 /// How many keys are remembered, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct IdempotencySettings {
+pub(crate) struct IdempotencySettings {
     /// How long a reply is kept. 10 minutes by default: longer than any sensible retrying.
     pub keep_for: Duration,
     /// Keys, running and answered. 10,000 by default, some 10 MiB at most without the replies.
@@ -18,18 +18,14 @@ pub struct IdempotencySettings {
 
 impl Default for IdempotencySettings {
     fn default() -> Self {
-        Self {
-            keep_for: Duration::from_secs(600),
-            max_keys: 10_000,
-            max_bytes: 64 * 1024 * 1024,
-        }
+        Self { keep_for: Duration::from_secs(600), max_keys: 10_000, max_bytes: 64 * 1024 * 1024 }
     }
 }
 
 /// Why a call with a key was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyRefused {
+pub(crate) enum KeyRefused {
     /// The key came before, with another body.
     #[error("the idempotency key was used with a different input: take a new key for a new call")]
     OtherInput,
@@ -46,7 +42,7 @@ pub enum KeyRefused {
 
 impl KeyRefused {
     /// The code that the caller sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::OtherInput => ErrorCode::InvalidInput,
             Self::OutcomeUnknown => ErrorCode::OutcomeUnknown,
@@ -56,7 +52,7 @@ impl KeyRefused {
 }
 
 /// What happened so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct IdempotencyCounters {
     /// Repeats that got a kept reply.

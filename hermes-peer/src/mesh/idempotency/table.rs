@@ -109,9 +109,7 @@ impl Table {
                 counters.waits += 1;
                 Ok(Some(Known::Running(first.subscribe())))
             }
-            State::Ended {
-                reply: Some(reply), ..
-            } => {
+            State::Ended { reply: Some(reply), .. } => {
                 counters.hits += 1;
                 Ok(Some(Known::Replied(reply.clone())))
             }
@@ -125,14 +123,7 @@ impl Table {
     pub(super) fn start(&mut self, key: CallKey, body: Fingerprint, idempotent: bool) -> Arc<CallKey> {
         let key = Arc::new(key);
         let state = State::Running(watch::Sender::new(None));
-        self.entries.insert(
-            key.clone(),
-            Entry {
-                body,
-                idempotent,
-                state,
-            },
-        );
+        self.entries.insert(key.clone(), Entry { body, idempotent, state });
         self.counters.misses += 1;
         key
     }
@@ -145,11 +136,7 @@ impl Table {
         let State::Running(waiting) = &entry.state else {
             return;
         };
-        let first = if first == First::Unknown && entry.idempotent {
-            First::Again
-        } else {
-            first
-        };
+        let first = if first == First::Unknown && entry.idempotent { First::Again } else { first };
         waiting.send_replace(Some(first.clone()));
         let mut again = first == First::Again;
         let mut reply = None;
@@ -169,24 +156,9 @@ impl Table {
         let order = self.next;
         self.next += 1;
         self.bytes += reply.as_ref().map_or(0, StoredReply::bytes);
-        entry.state = State::Ended {
-            at: Instant::now(),
-            order,
-            reply,
-        };
+        entry.state = State::Ended { at: Instant::now(), order, reply };
         self.ended.insert(order, key.clone());
         self.shrink(max_bytes);
-    }
-
-    /// Forgets an answered key.
-    pub(super) fn forget(&mut self, key: &CallKey) {
-        if let Some(Entry {
-            state: State::Ended { .. },
-            ..
-        }) = self.entries.get(key)
-        {
-            self.remove(key);
-        }
     }
 
     pub(super) fn counters(&self) -> IdempotencyCounters {
@@ -207,11 +179,7 @@ impl Table {
     }
 
     fn remove(&mut self, key: &CallKey) {
-        if let Some(Entry {
-            state: State::Ended { order, reply, .. },
-            ..
-        }) = self.entries.remove(key)
-        {
+        if let Some(Entry { state: State::Ended { order, reply, .. }, .. }) = self.entries.remove(key) {
             self.ended.remove(&order);
             self.bytes -= reply.map_or(0, |reply| reply.bytes());
         }

@@ -31,12 +31,7 @@ fn reply(body: &str) -> StoredReply {
 }
 
 fn begin(table: &Arc<Idempotency>, name: &str, body: &str) -> Result<Begin, KeyRefused> {
-    table.begin(
-        key("a", "demo.count", name),
-        body.as_bytes(),
-        false,
-        Instant::now(),
-    )
+    table.begin(key("a", "demo.count", name), body.as_bytes(), false, Instant::now())
 }
 
 fn run(begun: Result<Begin, KeyRefused>) -> Run {
@@ -82,10 +77,7 @@ async fn one_key_runs_once_and_every_repeat_gets_the_first_reply() {
 #[tokio::test]
 async fn errors_are_replayed_like_results() {
     let table = table(|_| {});
-    let failed = StoredReply {
-        kind: MessageType::Error,
-        ..reply("no")
-    };
+    let failed = StoredReply { kind: MessageType::Error, ..reply("no") };
     run(begin(&table, "k", "1")).replied(failed.clone());
     assert_eq!(replayed(begin(&table, "k", "1")), failed);
 }
@@ -105,11 +97,7 @@ async fn another_body_under_the_same_key_is_refused_running_or_not() {
         "another spelling is another body"
     );
     assert_eq!(table.counters().conflicts, 3);
-    assert_eq!(
-        replayed(begin(&table, "k", r#"{"n":1,"m":2}"#)),
-        reply("one"),
-        "the first is unharmed"
-    );
+    assert_eq!(replayed(begin(&table, "k", r#"{"n":1,"m":2}"#)), reply("one"), "the first is unharmed");
 }
 
 #[tokio::test]
@@ -117,11 +105,7 @@ async fn keys_of_other_agents_and_to_other_capabilities_are_other_keys() {
     // FC-049
     let table = table(|_| {});
     let mut running = Vec::new();
-    for key in [
-        key("a", "demo.count", "k"),
-        key("b", "demo.count", "k"),
-        key("a", "demo.other", "k"),
-    ] {
+    for key in [key("a", "demo.count", "k"), key("b", "demo.count", "k"), key("a", "demo.other", "k")] {
         running.push(run(table.begin(key, b"1", false, Instant::now())));
     }
     assert_eq!(table.count(), 3);
@@ -136,10 +120,7 @@ async fn a_handler_that_began_and_left_no_reply_is_an_unknown_outcome() {
     drop(first);
     assert_eq!(waiting.first().await, First::Unknown);
     let unknown = refused(begin(&table, "k", "1"));
-    assert_eq!(
-        (unknown.code(), table.counters().unknown),
-        (ErrorCode::OutcomeUnknown, 1)
-    );
+    assert_eq!((unknown.code(), table.counters().unknown), (ErrorCode::OutcomeUnknown, 1));
 }
 
 #[tokio::test]
@@ -207,21 +188,4 @@ async fn past_the_bytes_the_oldest_replies_go_but_do_not_run_again() {
     run(begin(&table, "huge", "1")).replied(reply("1234567890123"));
     assert_eq!((table.bytes(), table.counters().evictions), (8, 3));
     assert_eq!(refused(begin(&table, "huge", "1")), KeyRefused::OutcomeUnknown);
-}
-
-#[tokio::test]
-async fn a_key_whose_answer_was_acknowledged_is_forgotten_and_a_running_one_is_not() {
-    let table = table(|_| {});
-    for round in 0..100 {
-        let name = round.to_string();
-        let running = run(begin(&table, &name, "1"));
-        table.forget(&key("a", "demo.count", &name));
-        assert_eq!(table.count(), 1);
-        running.replied(reply("one"));
-        table.forget(&key("a", "demo.count", &name));
-    }
-    assert_eq!(
-        (table.count(), table.bytes(), table.table.lock().remembered()),
-        (0, 0, 0)
-    );
 }

@@ -70,25 +70,14 @@ impl Running {
         capability: CapabilityName,
         max_output: usize,
     ) -> Result<Self, ProgramError> {
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
         let child = command.spawn().map_err(ProgramError::Start)?;
         let group = Group::of(&child);
         let exited = CancellationToken::new();
         let said = Arc::default();
-        Ok(Self {
-            child,
-            group,
-            capability,
-            max_output,
-            exited,
-            said,
-        })
+        Ok(Self { child, group, capability, max_output, exited, said })
     }
 
     /// Feeds the program, reads it, waits for it or ends it, and tells the end to `sink`.
@@ -132,11 +121,7 @@ impl Running {
     async fn work(&mut self, input: Bytes, lines: Option<mpsc::Sender<Line>>) -> Result<Bytes, ProgramError> {
         let is_value = lines.is_none();
         let stdin = self.child.stdin.take();
-        let stdout = self
-            .child
-            .stdout
-            .take()
-            .expect("the program was started with a pipe for its output");
+        let stdout = self.child.stdout.take().expect("the program was started with a pipe for its output");
         let feed = async move {
             if let Some(mut stdin) = stdin {
                 // A program need not read its input: that it went away is no fault.
@@ -213,9 +198,7 @@ struct Group {
 impl Group {
     fn of(child: &Child) -> Self {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-        Self {
-            leader: pid.and_then(rustix::process::Pid::from_raw),
-        }
+        Self { leader: pid.and_then(rustix::process::Pid::from_raw) }
     }
 
     fn ask(&self) {

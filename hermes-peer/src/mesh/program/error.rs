@@ -101,9 +101,7 @@ impl ProgramError {
     }
 
     pub(super) fn failed(status: ExitStatus) -> Self {
-        Self::Failed {
-            status: spell(status),
-        }
+        Self::Failed { status: spell(status) }
     }
 }
 
@@ -120,7 +118,5 @@ fn spell(status: ExitStatus) -> String {
 
 #[cfg(not(unix))]
 fn spell(status: ExitStatus) -> String {
-    status
-        .code()
-        .map_or_else(|| status.to_string(), |code| format!("exit status {code}"))
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"))
 }

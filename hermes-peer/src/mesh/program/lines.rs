@@ -34,11 +34,7 @@ impl ProgramLines {
         if self.ended {
             return None;
         }
-        let line = self
-            .lines
-            .recv()
-            .await
-            .unwrap_or(Line::End(Err(ProgramError::Abandoned)));
+        let line = self.lines.recv().await.unwrap_or(Line::End(Err(ProgramError::Abandoned)));
         match line {
             Line::Value(value) => Some(Ok(value)),
             Line::End(end) => {

@@ -76,10 +76,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         let mut seen = 0;
         let mut number = 1;
         loop {
-            let end = buffer[seen..]
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .map(|at| seen + at);
+            let end = buffer[seen..].iter().position(|byte| *byte == b'\n').map(|at| seen + at);
             if end.unwrap_or(buffer.len()) > limit {
                 return Err(ProgramError::TooLarge { limit, line: true });
             }
@@ -126,10 +123,7 @@ pub(super) fn one_value(output: &[u8]) -> Result<Bytes, ProgramError> {
 
 async fn pass_on(line: &[u8], number: usize, lines: &mpsc::Sender<Line>) -> Result<(), ProgramError> {
     match json(line, |_| number)? {
-        Some(value) => lines
-            .send(Line::Value(value))
-            .await
-            .map_err(|_| ProgramError::Cancelled),
+        Some(value) => lines.send(Line::Value(value)).await.map_err(|_| ProgramError::Cancelled),
         None => Ok(()),
     }
 }
@@ -142,10 +136,7 @@ fn json(text: &[u8], line: impl FnOnce(&serde_json::Error) -> usize) -> Result<O
     }
     match serde_json::from_slice::<IgnoredAny>(text) {
         Ok(_) => Ok(Some(Bytes::copy_from_slice(text))),
-        Err(error) => Err(ProgramError::NotJson {
-            line: line(&error),
-            reason: error.to_string(),
-        }),
+        Err(error) => Err(ProgramError::NotJson { line: line(&error), reason: error.to_string() }),
     }
 }
 

@@ -11,11 +11,7 @@ use super::*;
 const SOON: Duration = Duration::from_secs(30);
 
 fn program(command: &[&str]) -> Program {
-    Program::new(
-        CapabilityInfo::new("demo.run".parse().unwrap()),
-        command.iter().copied(),
-    )
-    .unwrap()
+    Program::new(CapabilityInfo::new("demo.run".parse().unwrap()), command.iter().copied()).unwrap()
 }
 
 fn shell(script: &str) -> Program {
@@ -52,10 +48,7 @@ async fn lines(program: &Program) -> (Vec<String>, Option<ProgramError>) {
         match line {
             Ok(value) => values.push(String::from_utf8(value.to_vec()).unwrap()),
             Err(error) => {
-                assert!(
-                    lines.next().await.is_none(),
-                    "an error is the last thing that comes"
-                );
+                assert!(lines.next().await.is_none(), "an error is the last thing that comes");
                 return (values, Some(error));
             }
         }
@@ -76,10 +69,8 @@ async fn ended(pid_file: &Path) -> bool {
     while started.elapsed() < SOON {
         let pid = std::fs::read_to_string(pid_file).unwrap_or_default();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        let is_zombie = |stat: String| {
-            stat.rsplit_once(") ")
-                .is_some_and(|(_, state)| state.starts_with('Z'))
-        };
+        let is_zombie =
+            |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('Z'));
         if !pid.trim().is_empty() && stat.map_or(true, is_zombie) {
             return true;
         }
@@ -90,28 +81,15 @@ async fn ended(pid_file: &Path) -> bool {
 
 #[tokio::test]
 async fn a_program_gets_the_input_and_its_output_is_the_result() {
-    assert_eq!(
-        value(&program(&["cat"]), " {\"hello\": \"mesh\"}\n")
-            .await
-            .unwrap(),
-        r#"{"hello": "mesh"}"#
-    );
+    assert_eq!(value(&program(&["cat"]), " {\"hello\": \"mesh\"}\n").await.unwrap(), r#"{"hello": "mesh"}"#);
 }
 
 #[tokio::test]
 async fn input_and_output_larger_than_a_pipe_block_nobody() {
     let large = format!("\"{}\"", "x".repeat(4 * 1024 * 1024));
     assert_eq!(value(&program(&["cat"]), large.clone()).await.unwrap(), large);
-    assert_eq!(
-        value(&shell("echo 1"), large.clone()).await.unwrap(),
-        "1",
-        "the input is not read"
-    );
-    assert_eq!(
-        value(&shell("exec <&-; echo 1"), large).await.unwrap(),
-        "1",
-        "the input is closed"
-    );
+    assert_eq!(value(&shell("echo 1"), large.clone()).await.unwrap(), "1", "the input is not read");
+    assert_eq!(value(&shell("exec <&-; echo 1"), large).await.unwrap(), "1", "the input is closed");
 }
 
 #[tokio::test]
@@ -135,29 +113,17 @@ async fn a_failure_names_the_status_or_the_signal() {
 async fn a_result_is_exactly_one_json_value() {
     for script in ["echo no", "echo 1 2", "printf '{'", r"printf '\377'"] {
         let error = value(&shell(script), "{}").await.unwrap_err();
-        assert!(
-            matches!(error, ProgramError::NotJson { line: 1, .. }),
-            "{script}: {error}"
-        );
+        assert!(matches!(error, ProgramError::NotJson { line: 1, .. }), "{script}: {error}");
         assert_eq!(error.code(), ErrorCode::InvalidOutput);
     }
-    assert!(matches!(
-        value(&shell(":"), "{}").await,
-        Err(ProgramError::Nothing)
-    ));
+    assert!(matches!(value(&shell(":"), "{}").await, Err(ProgramError::Nothing)));
 }
 
 #[tokio::test]
 async fn a_stream_is_one_value_a_line_and_its_end_is_told() {
     let (values, error) = lines(&streaming(r#"printf '1\n\n {"a": 2}\r\n3'"#)).await;
-    assert_eq!(
-        (values, error.is_none()),
-        (vec!["1".into(), r#"{"a": 2}"#.into(), "3".into()], true)
-    );
-    assert!(
-        lines(&streaming(":")).await.1.is_none(),
-        "an empty stream is no error"
-    );
+    assert_eq!((values, error.is_none()), (vec!["1".into(), r#"{"a": 2}"#.into(), "3".into()], true));
+    assert!(lines(&streaming(":")).await.1.is_none(), "an empty stream is no error");
 }
 
 #[tokio::test]
@@ -168,52 +134,30 @@ async fn a_stream_that_breaks_off_ends_in_an_error_after_its_values() {
 
     let (values, error) = lines(&streaming("echo 1; echo no; sleep 600")).await;
     assert_eq!(values, ["1"]);
-    assert!(
-        matches!(error, Some(ProgramError::NotJson { line: 2, .. })),
-        "{error:?}"
-    );
+    assert!(matches!(error, Some(ProgramError::NotJson { line: 2, .. })), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_reader_slower_than_the_program_misses_nothing() {
-    let (values, error) = lines(&streaming(
-        "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; done",
-    ))
-    .await;
+    let (values, error) = lines(&streaming("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; done")).await;
     assert!(error.is_none());
     assert_eq!(values, (1..=2_000).map(|i| i.to_string()).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn output_without_end_is_cut_off() {
-    let error = value(&program(&["yes"]).max_output(100_000), "")
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            ProgramError::TooLarge {
-                limit: 100_000,
-                line: false
-            }
-        ),
-        "{error}"
-    );
+    let error = value(&program(&["yes"]).max_output(100_000), "").await.unwrap_err();
+    assert!(matches!(error, ProgramError::TooLarge { limit: 100_000, line: false }), "{error}");
     let endless_line = "cat /dev/zero";
     let (values, error) = lines(&streaming(endless_line).max_output(100_000)).await;
     assert_eq!(values.len(), 0);
-    assert_eq!(
-        error.unwrap().to_string(),
-        "the program printed more than 100000 bytes in a line"
-    );
+    assert_eq!(error.unwrap().to_string(), "the program printed more than 100000 bytes in a line");
 }
 
 #[tokio::test]
 async fn at_its_deadline_the_whole_group_ends() {
     let dir = tempfile::tempdir().unwrap();
-    let program = shell("sleep 600 & echo $! > pid; wait")
-        .dir(dir.path())
-        .timeout(Duration::from_secs(1));
+    let program = shell("sleep 600 & echo $! > pid; wait").dir(dir.path()).timeout(Duration::from_secs(1));
     let started = Clock::now();
     let error = value(&program, "").await.unwrap_err();
     assert_eq!(error.to_string(), "the program was ended after 1000 ms");
@@ -224,15 +168,8 @@ async fn at_its_deadline_the_whole_group_ends() {
 
 #[tokio::test]
 async fn the_callers_deadline_counts_if_it_comes_first() {
-    let call = ProgramCall {
-        time_left: Some(Duration::from_millis(100)),
-        ..call()
-    };
-    let error = shell("sleep 600")
-        .timeout(SOON)
-        .run(Bytes::new(), call)
-        .await
-        .unwrap_err();
+    let call = ProgramCall { time_left: Some(Duration::from_millis(100)), ..call() };
+    let error = shell("sleep 600").timeout(SOON).run(Bytes::new(), call).await.unwrap_err();
     assert!(
         matches!(error, ProgramError::Deadline { after } if after == Duration::from_millis(100)),
         "{error}"
@@ -266,10 +203,7 @@ async fn a_program_asked_to_end_may_tidy_up() {
     lines.next().await.unwrap().unwrap();
     cancelled.cancel();
     assert!(matches!(lines.next().await, Some(Err(ProgramError::Cancelled))));
-    assert_eq!(
-        std::fs::read_to_string(dir.path().join("tidied")).unwrap(),
-        "done\n"
-    );
+    assert_eq!(std::fs::read_to_string(dir.path().join("tidied")).unwrap(), "done\n");
 }
 
 #[tokio::test]
@@ -295,10 +229,7 @@ async fn a_program_ends_when_nobody_wants_its_output() {
 #[test]
 fn a_program_ends_when_the_runtime_stops() {
     let dir = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let program = streaming("sleep 600 & echo $! > pid; echo 1; wait").dir(dir.path());
     let lines = runtime.block_on(async {
         let mut lines = stream(&program, call()).await;
@@ -309,18 +240,13 @@ fn a_program_ends_when_the_runtime_stops() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert!(runtime.block_on(ended(&dir.path().join("pid"))));
     let mut lines = lines;
-    assert!(matches!(
-        runtime.block_on(lines.next()),
-        Some(Err(ProgramError::Abandoned))
-    ));
+    assert!(matches!(runtime.block_on(lines.next()), Some(Err(ProgramError::Abandoned))));
 }
 
 #[tokio::test]
 async fn what_a_program_leaves_running_ends_with_it_and_holds_up_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let program = shell("sleep 600 & echo $! > pid; echo 1")
-        .dir(dir.path())
-        .timeout(SOON);
+    let program = shell("sleep 600 & echo $! > pid; echo 1").dir(dir.path()).timeout(SOON);
     assert_eq!(value(&program, "").await.unwrap(), "1");
     assert!(ended(&dir.path().join("pid")).await);
 }
@@ -333,11 +259,7 @@ async fn who_has_left_the_group_and_holds_the_pipe_open_holds_up_nothing() {
             .dir(dir.path())
             .timeout(SOON);
     assert_eq!(value(&program, "").await.unwrap(), "1");
-    let pid = std::fs::read_to_string(dir.path().join("pid"))
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
@@ -349,12 +271,7 @@ async fn the_call_stands_in_the_environment() {
         "$TRACEPARENT" "$TRACESTATE" "$OWN""#;
     let call = ProgramCall {
         session: Some(SessionId::from_bytes([0xab; 16])),
-        trace: Some(Trace {
-            trace_id: [1; 16],
-            parent_id: [2; 8],
-            flags: 1,
-            state: "a=b".into(),
-        }),
+        trace: Some(Trace { trace_id: [1; 16], parent_id: [2; 8], flags: 1, state: "a=b".into() }),
         time_left: Some(SOON),
         ..call()
     };
@@ -377,16 +294,8 @@ async fn the_call_stands_in_the_environment() {
 async fn a_trace_state_that_fits_no_environment_is_left_out() {
     // FC-077
     for state in ["a=\0", "a=\n", "ü"] {
-        let trace = Trace {
-            trace_id: [1; 16],
-            parent_id: [2; 8],
-            flags: 0,
-            state: state.into(),
-        };
-        let call = ProgramCall {
-            trace: Some(trace),
-            ..call()
-        };
+        let trace = Trace { trace_id: [1; 16], parent_id: [2; 8], flags: 0, state: state.into() };
+        let call = ProgramCall { trace: Some(trace), ..call() };
         let program = shell(r#"echo "\"${TRACESTATE-none} ${HERMES_SESSION-none}\"""#);
         match program.run(Bytes::new(), call).await.unwrap() {
             ProgramOutput::Value(value) => assert_eq!(value, "\"none none\""),
@@ -400,10 +309,7 @@ async fn the_memory_limit_holds_before_the_program_begins() {
     let program = shell("ulimit -v").memory(64 * 1024 * 1024);
     assert_eq!(value(&program, "").await.unwrap(), "65536");
     let hungry = shell("exec dd if=/dev/zero of=/dev/null bs=200M count=1").memory(64 * 1024 * 1024);
-    assert!(matches!(
-        value(&hungry, "").await,
-        Err(ProgramError::Failed { .. })
-    ));
+    assert!(matches!(value(&hungry, "").await, Err(ProgramError::Failed { .. })));
     let odd = program_with_odd_arguments().memory(1 << 30);
     assert_eq!(value(&odd, "").await.unwrap(), r#"["a b", "$HOME", "'"]"#);
 }
@@ -417,38 +323,21 @@ async fn a_program_that_is_missing_or_cannot_run_is_refused_at_start_and_at_each
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("plain"), "#!/bin/sh\necho 1\n").unwrap();
     let missing = program(&["no-such-program-7f3a"]);
-    assert_eq!(
-        missing.check().unwrap_err().to_string(),
-        "program `no-such-program-7f3a` is not found"
-    );
+    assert_eq!(missing.check().unwrap_err().to_string(), "program `no-such-program-7f3a` is not found");
     let error = value(&missing, "").await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::HandlerFailed);
 
     for name in ["./plain", "./"] {
         let refused = program(&[name]).dir(dir.path()).check();
-        assert!(
-            matches!(refused, Err(ProgramError::NotExecutable { .. })),
-            "{name}"
-        );
+        assert!(matches!(refused, Err(ProgramError::NotExecutable { .. })), "{name}");
     }
-    let error = value(&program(&["./plain"]).dir(dir.path()), "")
-        .await
-        .unwrap_err();
+    let error = value(&program(&["./plain"]).dir(dir.path()), "").await.unwrap_err();
     assert!(error.to_string().contains("chmod +x"));
-    assert!(
-        !error.public_message().contains("plain"),
-        "the caller sees no path"
-    );
+    assert!(!error.public_message().contains("plain"), "the caller sees no path");
 
     let own_path = program(&["plain"]).env("PATH", dir.path());
-    assert!(matches!(
-        own_path.check(),
-        Err(ProgramError::NotExecutable { .. })
-    ));
-    assert!(matches!(
-        Program::new(own_path.info, [""; 0]),
-        Err(ProgramError::NoCommand)
-    ));
+    assert!(matches!(own_path.check(), Err(ProgramError::NotExecutable { .. })));
+    assert!(matches!(Program::new(own_path.info, [""; 0]), Err(ProgramError::NoCommand)));
     assert!(program(&["sh"]).check().unwrap().is_absolute());
 }
 
@@ -470,10 +359,7 @@ impl io::Write for Log {
 async fn what_a_program_says_goes_to_the_log_within_bounds() {
     let log = Log::default();
     let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let script = r#"echo first >&2
         head -c 10000 /dev/zero | tr '\0' '#' >&2; echo >&2
@@ -482,23 +368,10 @@ async fn what_a_program_says_goes_to_the_log_within_bounds() {
     value(&shell(script), "").await.unwrap_err();
     let log = String::from_utf8(log.0.lock().clone()).unwrap();
     let line = log.lines().next().unwrap();
-    assert!(
-        line.contains("INFO") && line.contains("first") && line.contains("demo.run"),
-        "{line}"
-    );
+    assert!(line.contains("INFO") && line.contains("first") && line.contains("demo.run"), "{line}");
     assert_eq!(log.matches('#').count(), 4 * 1024, "a line is cut off");
-    let said = log
-        .lines()
-        .filter(|line| line.contains("again") && line.contains("INFO"))
-        .count();
-    assert_eq!(
-        (said, log.contains("left_out=502")),
-        (998, true),
-        "1,000 lines of 1,502 are logged"
-    );
+    let said = log.lines().filter(|line| line.contains("again") && line.contains("INFO")).count();
+    assert_eq!((said, log.contains("left_out=502")), (998, true), "1,000 lines of 1,502 are logged");
     let failure = log.lines().find(|line| line.contains("WARN")).unwrap();
-    assert!(
-        failure.contains("exit status 3") && failure.contains("again 1500"),
-        "{failure}"
-    );
+    assert!(failure.contains("exit status 3") && failure.contains("again 1500"), "{failure}");
 }

@@ -62,11 +62,7 @@ struct Inner {
 
 impl EventQueue {
     pub(super) fn new(max_events: usize, max_bytes: usize) -> Self {
-        Self {
-            max_events,
-            max_bytes,
-            inner: Mutex::default(),
-        }
+        Self { max_events, max_bytes, inner: Mutex::default() }
     }
 
     /// Adds an event, or counts it as lost. An empty queue takes an event of any size.

@@ -15,7 +15,7 @@ const MAX_TOPICS: usize = 4_096;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {limit} events a second on `{topic}`: try again in {} ms", retry_after.as_millis())]
 #[non_exhaustive]
-pub struct RateLimited {
+pub(crate) struct RateLimited {
     /// The topic.
     pub topic: Topic,
     /// Events a second that are allowed.
@@ -26,7 +26,7 @@ pub struct RateLimited {
 
 impl RateLimited {
     /// The code that the publisher sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::RateLimited
     }
 }
@@ -48,23 +48,14 @@ struct Bucket {
 
 impl Rates {
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
-        Self {
-            per_second: per_second.max(1),
-            burst: burst.max(1),
-            buckets: HashMap::new(),
-            shared: None,
-        }
+        Self { per_second: per_second.max(1), burst: burst.max(1), buckets: HashMap::new(), shared: None }
     }
 
     pub(super) fn admit(&mut self, topic: &Topic, now: Instant) -> Result<(), RateLimited> {
         let (per_second, burst) = (f64::from(self.per_second), f64::from(self.burst));
-        let full = Bucket {
-            tokens: burst,
-            at: now,
-        };
+        let full = Bucket { tokens: burst, at: now };
         if self.buckets.len() >= MAX_TOPICS && !self.buckets.contains_key(topic) {
-            self.buckets
-                .retain(|_, bucket| bucket.at(now, per_second, burst) < burst);
+            self.buckets.retain(|_, bucket| bucket.at(now, per_second, burst) < burst);
         }
         let has_room = self.buckets.len() < MAX_TOPICS;
         let bucket = match self.buckets.get_mut(topic) {
@@ -72,20 +63,13 @@ impl Rates {
             None if has_room => self.buckets.entry(topic.clone()).or_insert(full),
             None => self.shared.get_or_insert(full),
         };
-        *bucket = Bucket {
-            tokens: bucket.at(now, per_second, burst),
-            at: now,
-        };
+        *bucket = Bucket { tokens: bucket.at(now, per_second, burst), at: now };
         if bucket.tokens >= 1.0 {
             bucket.tokens -= 1.0;
             return Ok(());
         }
         let retry_after = Duration::from_secs_f64((1.0 - bucket.tokens) / per_second);
-        Err(RateLimited {
-            topic: topic.clone(),
-            limit: self.per_second,
-            retry_after,
-        })
+        Err(RateLimited { topic: topic.clone(), limit: self.per_second, retry_after })
     }
 }
 

@@ -8,7 +8,7 @@ const MAX_EVENT_HOPS: u8 = 8;
 /// Limits of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct EventSettings {
+pub(crate) struct EventSettings {
     /// Events that wait for a subscriber. 1,024 by default, a second's worth of a busy topic; past it, `lagged`.
     pub queue_events: usize,
     /// Bytes that wait for a subscriber. 4 MiB by default; a single longer event still fits into an empty queue.
@@ -33,7 +33,7 @@ impl Default for EventSettings {
 /// Why a subscription was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SubscribeRefused {
+pub(crate) enum SubscribeRefused {
     /// There are too many.
     #[error("this node has {limit} {of}, and no more are allowed")]
     TooMany {
@@ -52,7 +52,7 @@ pub enum SubscribeRefused {
 
 impl SubscribeRefused {
     /// The code that the subscriber sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Self::TooMany { .. } => ErrorCode::Overloaded,
             Self::GroupName { .. } => ErrorCode::InvalidInput,
@@ -66,11 +66,11 @@ impl SubscribeRefused {
     "the event follows from {MAX_EVENT_HOPS} others, one after the other, and is not published: do agents answer each other's events?"
 )]
 #[non_exhaustive]
-pub struct TooManyHops;
+pub(crate) struct TooManyHops;
 
 impl TooManyHops {
     /// The code that the publisher sees.
-    pub fn code(&self) -> ErrorCode {
+    pub(crate) fn code(&self) -> ErrorCode {
         ErrorCode::LoopDetected
     }
 }

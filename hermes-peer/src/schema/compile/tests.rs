@@ -10,13 +10,7 @@ fn compiled(schema: &Value) -> Compiled {
 
 fn verdict(schema: &Compiled, text: &str) -> Vec<String> {
     let value = parse(text.as_bytes()).expect("valid JSON");
-    schema
-        .check(&value)
-        .err()
-        .unwrap_or_default()
-        .iter()
-        .map(|v| format!("{v} [{}]", v.rule))
-        .collect()
+    schema.check(&value).err().unwrap_or_default().iter().map(|v| format!("{v} [{}]", v.rule)).collect()
 }
 
 fn refused(schema: &Value) -> SchemaRefused {
@@ -48,11 +42,7 @@ fn whole_numbers_are_integers_and_bounds_are_exact() {
         br#"{"type":"object","properties":{"id":{"type":"integer","minimum":0,"maximum":18446744073709551615}}}"#,
     ).expect("valid JSON"));
     for good in ["9007199254740993", "18446744073709551615", "1.0", "1e2", "-0"] {
-        assert_eq!(
-            verdict(&schema, &format!(r#"{{"id":{good}}}"#)),
-            [""; 0],
-            "{good}"
-        );
+        assert_eq!(verdict(&schema, &format!(r#"{{"id":{good}}}"#)), [""; 0], "{good}");
     }
     for (bad, message) in [
         (
@@ -64,11 +54,7 @@ fn whole_numbers_are_integers_and_bounds_are_exact() {
         ("true", "/id: must be integer, got a boolean [type]"),
         ("-1", "/id: must be at least 0, got -1 [minimum]"),
     ] {
-        assert_eq!(
-            verdict(&schema, &format!(r#"{{"id":{bad}}}"#)),
-            [message],
-            "{bad}"
-        );
+        assert_eq!(verdict(&schema, &format!(r#"{{"id":{bad}}}"#)), [message], "{bad}");
     }
 }
 
@@ -79,10 +65,7 @@ fn decimals_are_multiples_as_they_are_written() {
     for good in ["0.07", "4.35", "19.99"] {
         assert_eq!(verdict(&schema, good), [""; 0], "{good}");
     }
-    assert_eq!(
-        verdict(&schema, "0.075"),
-        ["the value: must be a multiple of 0.01, got 0.075 [multipleOf]"]
-    );
+    assert_eq!(verdict(&schema, "0.075"), ["the value: must be a multiple of 0.01, got 0.075 [multipleOf]"]);
 }
 
 #[test]
@@ -126,30 +109,14 @@ fn null_where_absent_was_meant_says_so() {
 fn only_the_alternative_that_was_meant_is_reported() {
     // FC-066
     for (opts, expected) in [
-        (
-            r#"{"kind":"b","size":"9"}"#,
-            "/opts/size: must be integer, got a string [type]",
-        ),
-        (
-            r#"{"kind":"b"}"#,
-            "/opts/size: is required but missing [required]",
-        ),
-        (
-            r#"{"kind":"c","deep":1}"#,
-            "/opts/deep: must be boolean, got a number [type]",
-        ),
-        (
-            r#"{"kind":"d"}"#,
-            "/opts/kind: must be one of \"a\", \"b\", \"c\", got \"d\" [oneOf]",
-        ),
+        (r#"{"kind":"b","size":"9"}"#, "/opts/size: must be integer, got a string [type]"),
+        (r#"{"kind":"b"}"#, "/opts/size: is required but missing [required]"),
+        (r#"{"kind":"c","deep":1}"#, "/opts/deep: must be boolean, got a number [type]"),
+        (r#"{"kind":"d"}"#, "/opts/kind: must be one of \"a\", \"b\", \"c\", got \"d\" [oneOf]"),
         (r#"{}"#, "/opts: fits none of the 3 alternatives [oneOf]"),
         ("7", "/opts: must be object, got a number [type]"),
     ] {
-        assert_eq!(
-            verdict(&search(), &format!(r#"{{"query":"x","opts":{opts}}}"#)),
-            [expected],
-            "{opts}"
-        );
+        assert_eq!(verdict(&search(), &format!(r#"{{"query":"x","opts":{opts}}}"#)), [expected], "{opts}");
     }
 }
 
@@ -160,15 +127,9 @@ fn a_nullable_object_reports_what_is_wrong_with_the_object() {
         {"type": "null"}
     ]}));
     assert_eq!(verdict(&schema, "null"), [""; 0]);
+    assert_eq!(verdict(&schema, r#"{"n":"x"}"#), ["/n: must be integer, got a string [type]"]);
     assert_eq!(
-        verdict(&schema, r#"{"n":"x"}"#),
-        ["/n: must be integer, got a string [type]"]
-    );
-    assert_eq!(
-        verdict(
-            &compiled(&json!({"anyOf": [{"type": "string"}, {"type": "null"}]})),
-            "1"
-        ),
+        verdict(&compiled(&json!({"anyOf": [{"type": "string"}, {"type": "null"}]})), "1"),
         ["the value: must be string or null, got a number [type]"]
     );
 }
@@ -180,14 +141,8 @@ fn a_string_that_holds_json_is_told_as_such() {
         verdict(&search(), r#""{\"query\":\"x\"}""#),
         ["the value: must be object; got a string that holds JSON, send the JSON itself [type]"]
     );
-    assert_eq!(
-        verdict(&search(), r#""hello""#),
-        ["the value: must be object, got a string [type]"]
-    );
-    assert_eq!(
-        verdict(&search(), "[]"),
-        ["the value: must be object, got an array [type]"]
-    );
+    assert_eq!(verdict(&search(), r#""hello""#), ["the value: must be object, got a string [type]"]);
+    assert_eq!(verdict(&search(), "[]"), ["the value: must be object, got an array [type]"]);
     let either =
         compiled(&json!({"oneOf": [{"properties": {"a": false}, "type": "object"}, {"type": "array"}]}));
     assert!(verdict(&either, r#""[1]""#)[0].contains("holds JSON"));
@@ -246,16 +201,10 @@ fn values_of_secret_fields_never_appear() {
         json!({"$defs": {"p": {"$id": "https://a.example/p", "$defs": {"q": {"x-secret": true, "pattern": "^[0-9]+$"}}, "properties": {"pin": {"$ref": "#/$defs/q"}}}}, "$ref": "#/$defs/p"}),
     ] {
         let text = verdict(&compiled(&schema), &format!(r#"{{"pin":"{secret}"}}"#)).join("\n");
-        assert!(
-            text.contains("/pin") && !text.contains("hunter"),
-            "{schema}: {text}"
-        );
+        assert!(text.contains("/pin") && !text.contains("hunter"), "{schema}: {text}");
     }
     let open = compiled(&json!({"properties": {"pin": pin}}));
-    assert!(
-        verdict(&open, &format!(r#"{{"pin":"{secret}"}}"#))[0].contains(secret),
-        "the test can fail"
-    );
+    assert!(verdict(&open, &format!(r#"{{"pin":"{secret}"}}"#))[0].contains(secret), "the test can fail");
 }
 
 #[test]
@@ -295,21 +244,13 @@ fn each_dialect_is_read_by_its_own_rules() {
     }));
     assert_eq!(verdict(&seven, r#"{"pair":["x",1,true]}"#), [""; 0]);
     assert_eq!(verdict(&seven, r#"{"pair":[1,"x"]}"#).len(), 2);
-    assert_eq!(
-        verdict(&seven, r#"{"a":1}"#),
-        ["/b: is required but missing [required]"]
-    );
+    assert_eq!(verdict(&seven, r#"{"a":1}"#), ["/b: is required but missing [required]"]);
     let four = compiled(
         &json!({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": true}),
     );
-    assert_eq!(
-        verdict(&four, "1"),
-        ["the value: must be greater than 1, got 1 [exclusiveMinimum]"]
-    );
-    for dialect in [
-        "http://json-schema.org/draft-06/schema",
-        "https://json-schema.org/draft/2019-09/schema",
-    ] {
+    assert_eq!(verdict(&four, "1"), ["the value: must be greater than 1, got 1 [exclusiveMinimum]"]);
+    for dialect in ["http://json-schema.org/draft-06/schema", "https://json-schema.org/draft/2019-09/schema"]
+    {
         compiled(&json!({"$schema": dialect, "type": "object"}));
     }
     assert!(
@@ -326,44 +267,24 @@ fn a_dialect_that_is_not_honoured_is_refused_by_name() {
         json!({"$schema": "https://spec.openapis.org/oas/3.1/dialect/base"}),
         json!({"properties": {"a": {"$id": "https://a.example/x", "$schema": "https://a.example/dialect"}}}),
     ] {
-        assert!(
-            matches!(refused(&schema), SchemaRefused::Dialect { .. }),
-            "{schema}"
-        );
+        assert!(matches!(refused(&schema), SchemaRefused::Dialect { .. }), "{schema}");
     }
-    assert!(
-        refused(&json!({"$schema": "urn:x"}))
-            .to_string()
-            .contains("dialect urn:x is not supported")
-    );
+    assert!(refused(&json!({"$schema": "urn:x"})).to_string().contains("dialect urn:x is not supported"));
     compiled(&json!({"properties": {"$schema": {"type": "string"}}, "default": {"$schema": "urn:x"}}));
 }
 
 #[test]
 fn a_reference_out_of_the_document_is_refused_by_name_and_never_fetched() {
-    for reference in [
-        "https://schemas.example/a.json",
-        "file:///etc/passwd",
-        "other.json#/a",
-        "urn:example:x",
-    ] {
+    for reference in
+        ["https://schemas.example/a.json", "file:///etc/passwd", "other.json#/a", "urn:example:x"]
+    {
         let refusal = refused(&json!({"properties": {"a": {"$ref": reference}}}));
-        assert!(
-            matches!(refusal, SchemaRefused::RemoteReference { .. }),
-            "{reference}: {refusal:?}"
-        );
+        assert!(matches!(refusal, SchemaRefused::RemoteReference { .. }), "{reference}: {refusal:?}");
     }
-    assert!(
-        refused(&json!({"$ref": "https://s.example/a"}))
-            .to_string()
-            .contains("https://s.example/a")
-    );
+    assert!(refused(&json!({"$ref": "https://s.example/a"})).to_string().contains("https://s.example/a"));
     for reference in ["#/$defs/nowhere", "#nowhere"] {
         let refusal = refused(&json!({"$ref": reference}));
-        assert!(
-            matches!(refusal, SchemaRefused::DanglingReference { .. }),
-            "{reference}: {refusal:?}"
-        );
+        assert!(matches!(refusal, SchemaRefused::DanglingReference { .. }), "{reference}: {refusal:?}");
     }
     compiled(&json!({"$ref": "#word", "$defs": {"word": {"$anchor": "word", "type": "string"}}}));
 }
@@ -377,29 +298,17 @@ fn a_pattern_that_needs_backtracking_is_refused_by_name() {
             "{pattern}: {refusal:?}"
         );
         let refusal = refused(&json!({"patternProperties": {pattern: {}}}));
-        assert!(
-            matches!(&refusal, SchemaRefused::Pattern { .. }),
-            "{pattern}: {refusal:?}"
-        );
+        assert!(matches!(&refusal, SchemaRefused::Pattern { .. }), "{pattern}: {refusal:?}");
     }
     let schema = compiled(&json!({"pattern": r"^(a+)+$"}));
-    assert_eq!(
-        verdict(&schema, &format!("\"{}!\"", "a".repeat(100_000))).len(),
-        1,
-        "and it ends"
-    );
+    assert_eq!(verdict(&schema, &format!("\"{}!\"", "a".repeat(100_000))).len(), 1, "and it ends");
 }
 
 #[test]
 fn a_schema_beyond_its_limits_is_refused_by_name() {
     // FC-064
     let large = json!({"enum": (0..100_000).map(|i| i.to_string()).collect::<Vec<_>>()});
-    assert_eq!(
-        refused(&large),
-        SchemaRefused::TooLarge {
-            limit: MAX_SCHEMA_BYTES
-        }
-    );
+    assert_eq!(refused(&large), SchemaRefused::TooLarge { limit: MAX_SCHEMA_BYTES });
     Compiled::with_limit(&large, 1 << 20).expect("within the raised limit");
     compiled(&json!({"enum": (0..3_000).map(|i| format!("value-{i}")).collect::<Vec<_>>()}));
     let mut deep = json!({});
@@ -438,10 +347,7 @@ fn schemas_that_refer_to_themselves_end() {
 fn doubling(links: usize, link: impl Fn(&Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     for i in 0..links {
-        definitions.insert(
-            format!("d{i}"),
-            link(&json!({"$ref": format!("#/$defs/d{}", i + 1)})),
-        );
+        definitions.insert(format!("d{i}"), link(&json!({"$ref": format!("#/$defs/d{}", i + 1)})));
     }
     definitions.insert(format!("d{links}"), json!({"type": "string"}));
     json!({"$ref": "#/$defs/d0", "$defs": definitions})
@@ -455,10 +361,7 @@ fn a_small_schema_that_doubles_at_every_step_is_refused_by_name() {
         |next: &Value| json!({"properties": {"a": next}, "patternProperties": {"^a": next}}),
         |next: &Value| json!({"items": {"oneOf": [next, next]}}),
     ] {
-        assert!(matches!(
-            refused(&doubling(40, link)),
-            SchemaRefused::Entangled { .. }
-        ));
+        assert!(matches!(refused(&doubling(40, link)), SchemaRefused::Entangled { .. }));
         compiled(&doubling(8, link));
     }
 }
@@ -469,13 +372,7 @@ fn a_recursive_choice_is_decided_and_answered_in_bounded_time() {
         .map(|i| json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "op": {"enum": [i, "any"]}}}))
         .collect();
     let schema = compiled(&json!({"anyOf": branches}));
-    let deep = |leaf: &str| {
-        format!(
-            "{}{leaf}{}",
-            r#"{"op":"any","left":"#.repeat(100),
-            "}".repeat(100)
-        )
-    };
+    let deep = |leaf: &str| format!("{}{leaf}{}", r#"{"op":"any","left":"#.repeat(100), "}".repeat(100));
     assert_eq!(verdict(&schema, &deep(r#"{"op":7}"#)), [""; 0]);
     assert_eq!(
         verdict(&schema, &deep(r#"{"op":-7}"#)),
@@ -508,10 +405,7 @@ fn the_deepest_schemas_and_longest_chains_fit_the_stack_of_a_worker_thread() {
     let chain = compiled(&doubling(120, |next| json!({"allOf": [next]})));
     assert_eq!(verdict(&chain, "1").len(), 1);
     for links in [130, 1_000] {
-        assert_eq!(
-            refused(&doubling(links, |next| json!({"allOf": [next]}))),
-            SchemaRefused::ChainTooLong
-        );
+        assert_eq!(refused(&doubling(links, |next| json!({"allOf": [next]}))), SchemaRefused::ChainTooLong);
     }
     let mut ring = doubling(100, Value::clone);
     ring["$defs"]["d100"] = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
@@ -530,8 +424,5 @@ fn patterns_share_a_bounded_memory() {
     compiled(&many(1, r"\p{L}{1,32}"));
     compiled(&many(5, r"\p{L}{1,32}"));
     compiled(&many(500, r"[a-z]+@\w+\.[a-z]{2,63}"));
-    assert!(matches!(
-        refused(&many(500, r"\p{L}{1,32}")),
-        SchemaRefused::Pattern { .. }
-    ));
+    assert!(matches!(refused(&many(500, r"\p{L}{1,32}")), SchemaRefused::Pattern { .. }));
 }

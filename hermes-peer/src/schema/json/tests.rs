@@ -14,23 +14,13 @@ fn nested(levels: usize) -> String {
 #[test]
 fn numbers_keep_every_digit_that_was_written() {
     // FC-062
-    for text in [
-        "9007199254740993",
-        "18446744073709551615",
-        "18446744073709551616",
-        "1.0",
-        "0.5",
-        "-0",
-        "1.10",
-    ] {
+    for text in
+        ["9007199254740993", "18446744073709551615", "18446744073709551616", "1.0", "0.5", "-0", "1.10"]
+    {
         let value = parse(text.as_bytes()).expect("a number");
         assert_eq!(value.to_string(), text);
     }
-    assert_eq!(
-        parse(b"1E2").expect("a number").to_string(),
-        "1e+2",
-        "an exponent is spelt in one way"
-    );
+    assert_eq!(parse(b"1E2").expect("a number").to_string(), "1e+2", "an exponent is spelt in one way");
     let long = format!("{}.{}", "7".repeat(400), "3".repeat(400));
     assert_eq!(parse(long.as_bytes()).expect("a number").to_string(), long);
 }
@@ -38,18 +28,8 @@ fn numbers_keep_every_digit_that_was_written() {
 #[test]
 fn a_key_that_stands_twice_is_refused_with_its_pointer() {
     let fault = parse(br#"{"a":[{"b/c":1,"d":2,"b/c":1}]}"#).expect_err("doubled");
-    assert_eq!(
-        fault,
-        JsonRefused::DoubledKey {
-            pointer: "/a/0/b~1c".into(),
-            line: 1,
-            column: 26
-        }
-    );
-    assert!(
-        refused(r#"{"a":1,"\u0061":2}"#).contains("/a stands twice"),
-        "escapes do not hide it"
-    );
+    assert_eq!(fault, JsonRefused::DoubledKey { pointer: "/a/0/b~1c".into(), line: 1, column: 26 });
+    assert!(refused(r#"{"a":1,"\u0061":2}"#).contains("/a stands twice"), "escapes do not hide it");
 }
 
 #[test]
@@ -57,18 +37,12 @@ fn exactly_128_levels_are_read_and_129_refused() {
     parse(nested(128).as_bytes()).expect("128 levels");
     assert!(matches!(
         parse(nested(129).as_bytes()),
-        Err(JsonRefused::TooDeep {
-            line: 1,
-            column: 129..=130
-        })
+        Err(JsonRefused::TooDeep { line: 1, column: 129..=130 })
     ));
     let objects = format!("{}1{}", r#"{"a":"#.repeat(128), "}".repeat(128));
     parse(objects.as_bytes()).expect("128 objects around a number");
     let deeper = format!("{}1.5{}", r#"{"a":"#.repeat(129), "}".repeat(129));
-    assert!(matches!(
-        parse(deeper.as_bytes()),
-        Err(JsonRefused::TooDeep { .. })
-    ));
+    assert!(matches!(parse(deeper.as_bytes()), Err(JsonRefused::TooDeep { .. })));
 }
 
 #[test]
@@ -76,23 +50,14 @@ fn a_megabyte_of_openings_is_refused_without_reading_on() {
     // FC-068
     for opening in ["[", "{\"a\":", "[{\"a\":"] {
         let text = opening.repeat(1 << 18);
-        assert!(
-            matches!(parse(text.as_bytes()), Err(JsonRefused::TooDeep { .. })),
-            "{opening}"
-        );
+        assert!(matches!(parse(text.as_bytes()), Err(JsonRefused::TooDeep { .. })), "{opening}");
     }
 }
 
 #[test]
 fn invalid_utf8_names_its_byte() {
-    assert_eq!(
-        parse(b"{\"a\":\"\xff\"}"),
-        Err(JsonRefused::NotUtf8 { offset: 6 })
-    );
-    assert!(
-        refused(r#""\ud800""#).contains("hex escape"),
-        "half a character is none"
-    );
+    assert_eq!(parse(b"{\"a\":\"\xff\"}"), Err(JsonRefused::NotUtf8 { offset: 6 }));
+    assert!(refused(r#""\ud800""#).contains("hex escape"), "half a character is none");
 }
 
 #[test]
@@ -112,10 +77,7 @@ fn a_document_cannot_pose_as_the_readers_own_types() {
     ] {
         for value in ["\"7\"", "7", "{\"a\":1}"] {
             let text = format!(r#"{{"x":{{"{key}":{value}}}}}"#);
-            assert!(
-                matches!(parse(text.as_bytes()), Err(JsonRefused::ReservedKey { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse(text.as_bytes()), Err(JsonRefused::ReservedKey { .. })), "{text}");
         }
     }
 }
@@ -126,11 +88,7 @@ fn a_syntax_error_says_where_and_what_was_probably_meant() {
         ("{a:1}", "line 1, column 2", "double quotes"),
         ("{'a':1}", "line 1, column 2", "not single"),
         ("'x'", "line 1, column 1", "not single"),
-        (
-            "{\"a\":1,\n \"b\":[1,2,]}",
-            "line 2, column 11 (in /b",
-            "no comma after the last",
-        ),
+        ("{\"a\":1,\n \"b\":[1,2,]}", "line 2, column 11 (in /b", "no comma after the last"),
         ("{\"a\":1,}", "line 1, column 8", "no comma after the last"),
         ("[True]", "line 1, column 2 (in /0)", "true, false and null"),
         ("nan", "line 1", "no such number"),
@@ -152,10 +110,7 @@ fn a_message_is_short_and_escaped_whatever_the_body() {
     let key = "k\u{1b}[31m\n".repeat(100_000);
     let text = format!("{{{}:[x]}}", serde_json::to_string(&key).expect("a string"));
     let message = refused(&text);
-    assert!(
-        message.len() < 1024 && !message.contains(char::is_control),
-        "{message}"
-    );
+    assert!(message.len() < 1024 && !message.contains(char::is_control), "{message}");
 }
 
 #[test]

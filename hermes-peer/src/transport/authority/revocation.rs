@@ -35,27 +35,16 @@ pub(crate) struct RevocationList {
 
 impl RevocationList {
     pub(crate) fn read(path: &Path) -> Result<Self, AuthorityError> {
-        let list = PemFile::read(path, Wanted::RevocationList)
-            .revocation_lists()?
-            .remove(0);
-        let damaged = || AuthorityError::NotOurs {
-            path: path.to_owned(),
-            why: "the list is damaged".to_owned(),
-        };
+        let list = PemFile::read(path, Wanted::RevocationList).revocation_lists()?.remove(0);
+        let damaged =
+            || AuthorityError::NotOurs { path: path.to_owned(), why: "the list is damaged".to_owned() };
         let (_, list) = CertificateRevocationList::from_der(&list).map_err(|_| damaged())?;
-        let number = list
-            .crl_number()
-            .and_then(|number| u64::try_from(number).ok())
-            .ok_or_else(damaged)?;
+        let number = list.crl_number().and_then(|number| u64::try_from(number).ok()).ok_or_else(damaged)?;
         let revoked = list
             .iter_revoked_certificates()
             .map(|one| Ok((parse_serial(&hex(one.raw_serial()))?, time(one.revocation_date))))
             .collect::<Result<_, AuthorityError>>()?;
-        Ok(Self {
-            revoked,
-            number,
-            next: list.next_update().map(time),
-        })
+        Ok(Self { revoked, number, next: list.next_update().map(time) })
     }
 
     /// Whether it revokes this number, in hexadecimal digits.
@@ -74,22 +63,18 @@ impl RevocationList {
 
     /// Whether it should be signed anew.
     pub(crate) fn is_old(&self) -> bool {
-        self.next
-            .is_none_or(|next| next < SystemTime::now() + REFRESH_BEFORE)
+        self.next.is_none_or(|next| next < SystemTime::now() + REFRESH_BEFORE)
     }
 
     /// Signs the list under the next number and puts it in place of the one before.
     pub(crate) fn write(self, path: &Path, issuer: &Issuer<'_, KeyPair>) -> Result<(), AuthorityError> {
         let now = SystemTime::now();
-        let revoked = self
-            .revoked
-            .into_iter()
-            .map(|(serial, at)| rcgen::RevokedCertParams {
-                serial_number: rcgen::SerialNumber::from_slice(&serial),
-                revocation_time: at.into(),
-                reason_code: None,
-                invalidity_date: None,
-            });
+        let revoked = self.revoked.into_iter().map(|(serial, at)| rcgen::RevokedCertParams {
+            serial_number: rcgen::SerialNumber::from_slice(&serial),
+            revocation_time: at.into(),
+            reason_code: None,
+            invalidity_date: None,
+        });
         let params = rcgen::CertificateRevocationListParams {
             this_update: (now - BACKDATED).into(),
             next_update: (now + LIST_VALIDITY).into(),
@@ -105,19 +90,15 @@ impl RevocationList {
 /// A serial number's bytes without leading zeros, so that the same number is the same bytes.
 pub(crate) fn parse_serial(given: &str) -> Result<Vec<u8>, AuthorityError> {
     let digits: String = given.trim().chars().filter(|c| *c != ':').collect();
-    let refused = || AuthorityError::Serial {
-        given: given.chars().take(80).flat_map(char::escape_debug).collect(),
-    };
+    let refused =
+        || AuthorityError::Serial { given: given.chars().take(80).flat_map(char::escape_debug).collect() };
     let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
     let digits = digits.trim_start_matches('0');
     // 20 bytes are the most that X.509 allows.
     if !is_hex || digits.is_empty() || digits.len() > 40 {
         return Err(refused());
     }
-    let even = format!(
-        "{}{digits}",
-        if digits.len().is_multiple_of(2) { "" } else { "0" }
-    );
+    let even = format!("{}{digits}", if digits.len().is_multiple_of(2) { "" } else { "0" });
     (0..even.len())
         .step_by(2)
         .map(|at| u8::from_str_radix(&even[at..at + 2], 16).map_err(|_| refused()))
@@ -133,10 +114,7 @@ mod tests {
         assert_eq!(parse_serial("00:0a:FF").unwrap(), [0x0a, 0xff]);
         assert_eq!(parse_serial("aff").unwrap(), [0x0a, 0xff]);
         for refused in ["", "0", "xyz", "知", &"1".repeat(41)] {
-            assert!(
-                matches!(parse_serial(refused), Err(AuthorityError::Serial { .. })),
-                "{refused}"
-            );
+            assert!(matches!(parse_serial(refused), Err(AuthorityError::Serial { .. })), "{refused}");
         }
     }
 }

@@ -36,22 +36,12 @@ fn a_certificate_says_what_was_asked_for_and_begins_five_minutes_ago() {
     // FC-020
     let folder = Folder::new();
     let now = SystemTime::now();
-    let path = folder.save(
-        &folder.authority.issue(&agent(), &node(), HOUR).unwrap(),
-        "node.pem",
-    );
+    let path = folder.save(&folder.authority.issue(&agent(), &node(), HOUR).unwrap(), "node.pem");
     let facts = folder.authority.show(&path).unwrap();
     assert_eq!((facts.agent.as_ref(), facts.is_revoked), (Some(&agent()), false));
     let age = now.duration_since(facts.not_before).unwrap();
-    assert!(
-        age >= BACKDATED && age < BACKDATED + Duration::from_secs(60),
-        "{age:?}"
-    );
-    assert!(
-        facts.issuer.starts_with("CN=Hermes authority "),
-        "{}",
-        facts.issuer
-    );
+    assert!(age >= BACKDATED && age < BACKDATED + Duration::from_secs(60), "{age:?}");
+    assert!(facts.issuer.starts_with("CN=Hermes authority "), "{}", facts.issuer);
     assert!(facts.not_after <= now + HOUR + Duration::from_secs(60));
 }
 
@@ -75,19 +65,12 @@ fn nothing_is_ever_overwritten() {
     let folder = Folder::new();
     let ca = folder.root.path().join("ca");
     let key = fs::read(ca.join("ca.key")).unwrap();
-    assert!(matches!(
-        Authority::create(&ca),
-        Err(AuthorityError::Exists { .. })
-    ));
+    assert!(matches!(Authority::create(&ca), Err(AuthorityError::Exists { .. })));
     let issued = folder.authority.issue(&agent(), &node(), HOUR).unwrap();
     let path = folder.save(&issued, "node.pem");
-    let refused = issued
-        .save(&folder.root.path().join("other.pem"), &path.with_extension("key"))
-        .unwrap_err();
-    assert!(
-        refused.to_string().contains("node.key is there already"),
-        "{refused}"
-    );
+    let refused =
+        issued.save(&folder.root.path().join("other.pem"), &path.with_extension("key")).unwrap_err();
+    assert!(refused.to_string().contains("node.key is there already"), "{refused}");
     assert_eq!(fs::read(ca.join("ca.key")).unwrap(), key);
 }
 
@@ -96,22 +79,10 @@ fn nothing_is_ever_overwritten() {
 fn keys_are_for_the_user_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = Folder::new();
-    let path = folder.save(
-        &folder.authority.issue(&agent(), &node(), HOUR).unwrap(),
-        "node.pem",
-    );
+    let path = folder.save(&folder.authority.issue(&agent(), &node(), HOUR).unwrap(), "node.pem");
     let ca = folder.root.path().join("ca");
-    for (path, mode) in [
-        (&ca, 0o700),
-        (&ca.join("ca.key"), 0o600),
-        (&path.with_extension("key"), 0o600),
-    ] {
-        assert_eq!(
-            fs::metadata(path).unwrap().permissions().mode() & 0o777,
-            mode,
-            "{}",
-            path.display()
-        );
+    for (path, mode) in [(&ca, 0o700), (&ca.join("ca.key"), 0o600), (&path.with_extension("key"), 0o600)] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, mode, "{}", path.display());
     }
 }
 
@@ -132,28 +103,15 @@ fn a_folder_of_another_key_or_without_one_is_refused() {
     let refused = Authority::open(&ca).unwrap_err().to_string();
     assert!(refused.contains("ca.key is not the key of ca.pem"), "{refused}");
     fs::remove_file(ca.join("ca.key")).unwrap();
-    assert!(
-        Authority::open(&ca)
-            .unwrap_err()
-            .to_string()
-            .contains("ca.key cannot be read")
-    );
+    assert!(Authority::open(&ca).unwrap_err().to_string().contains("ca.key cannot be read"));
 }
 
 #[test]
 fn a_renewed_certificate_keeps_agent_and_node_and_gets_a_new_number() {
     let folder = Folder::new();
-    let path = folder.save(
-        &folder.authority.issue(&agent(), &node(), HOUR).unwrap(),
-        "node.pem",
-    );
+    let path = folder.save(&folder.authority.issue(&agent(), &node(), HOUR).unwrap(), "node.pem");
     let old = folder.authority.show(&path).unwrap();
-    folder
-        .authority
-        .renew(&path, 2 * HOUR)
-        .unwrap()
-        .replace(&path, &path.with_extension("key"))
-        .unwrap();
+    folder.authority.renew(&path, 2 * HOUR).unwrap().replace(&path, &path.with_extension("key")).unwrap();
     let new = folder.authority.show(&path).unwrap();
     assert_eq!(new.agent, old.agent);
     assert!(new.serial != old.serial && new.not_after > old.not_after);
@@ -162,10 +120,7 @@ fn a_renewed_certificate_keeps_agent_and_node_and_gets_a_new_number() {
 #[test]
 fn only_own_certificates_that_are_not_revoked_are_renewed() {
     let (one, other) = (Folder::new(), Folder::new());
-    let foreign = other.save(
-        &other.authority.issue(&agent(), &node(), HOUR).unwrap(),
-        "node.pem",
-    );
+    let foreign = other.save(&other.authority.issue(&agent(), &node(), HOUR).unwrap(), "node.pem");
     let refused = one.authority.renew(&foreign, HOUR).unwrap_err();
     assert!(refused.to_string().contains("did not issue it"), "{refused}");
     let serial = other.authority.show(&foreign).unwrap().serial;
@@ -181,10 +136,7 @@ fn what_was_revoked_stays_revoked() {
     let (first, second) = (issue("first.pem"), issue("second.pem"));
     let serial = |path: &Path| folder.authority.show(path).unwrap().serial;
     assert!(folder.authority.revoke(&serial(&first).to_uppercase()).unwrap());
-    assert!(
-        !folder.authority.revoke(&serial(&first)).unwrap(),
-        "it was revoked before"
-    );
+    assert!(!folder.authority.revoke(&serial(&first)).unwrap(), "it was revoked before");
     assert!(folder.authority.show(&first).unwrap().is_revoked);
     assert!(!folder.authority.show(&second).unwrap().is_revoked);
     assert!(folder.authority.revoke(&serial(&second)).unwrap());

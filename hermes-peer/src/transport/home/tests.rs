@@ -8,31 +8,17 @@ use super::*;
 fn the_data_folder_comes_from_the_environment() {
     let home = Some(PathBuf::from("/home/ada"));
     let from = |set: &[(&str, &str)]| {
-        let set: Vec<(String, PathBuf)> = set
-            .iter()
-            .map(|(name, path)| ((*name).to_owned(), path.into()))
-            .collect();
-        let variable = move |name: &str| {
-            set.iter()
-                .find(|(set, _)| set == name)
-                .map(|(_, path)| path.clone())
-        };
+        let set: Vec<(String, PathBuf)> =
+            set.iter().map(|(name, path)| ((*name).to_owned(), path.into())).collect();
+        let variable =
+            move |name: &str| set.iter().find(|(set, _)| set == name).map(|(_, path)| path.clone());
         data_folder(variable, home.clone())
     };
-    assert_eq!(
-        from(&[("HERMES_PEER_HOME", "/srv/hermes")]),
-        Some("/srv/hermes".into())
-    );
+    assert_eq!(from(&[("HERMES_PEER_HOME", "/srv/hermes")]), Some("/srv/hermes".into()));
     #[cfg(target_os = "linux")]
     {
-        assert_eq!(
-            from(&[("XDG_DATA_HOME", "/data")]),
-            Some("/data/hermes-peer".into())
-        );
-        assert_eq!(
-            from(&[("XDG_DATA_HOME", "data")]),
-            Some("/home/ada/.local/share/hermes-peer".into())
-        );
+        assert_eq!(from(&[("XDG_DATA_HOME", "/data")]), Some("/data/hermes-peer".into()));
+        assert_eq!(from(&[("XDG_DATA_HOME", "data")]), Some("/home/ada/.local/share/hermes-peer".into()));
         assert_eq!(data_folder(|_| None, None), None);
     }
 }
@@ -62,10 +48,7 @@ fn whoever_asks_gets_the_authority_of_the_folder() {
     let folder = std::env::var_os("HERMES_PEER_TEST_AUTHORITY").map(PathBuf::from);
     let own = tempfile::tempdir().unwrap();
     let authority = authority_in(&folder.unwrap_or_else(|| own.path().join("ca"))).unwrap();
-    println!(
-        "authority {}",
-        crate::transport::facts::hex(authority.certificate())
-    );
+    println!("authority {}", crate::transport::facts::hex(authority.certificate()));
 }
 
 #[test]
@@ -88,14 +71,7 @@ fn processes_that_start_together_get_one_authority() {
         .into_iter()
         .map(|process| {
             let output = String::from_utf8(process.wait_with_output().unwrap().stdout).unwrap();
-            output
-                .split("authority ")
-                .last()
-                .unwrap()
-                .split_whitespace()
-                .next()
-                .unwrap()
-                .to_owned()
+            output.split("authority ").last().unwrap().split_whitespace().next().unwrap().to_owned()
         })
         .collect();
     got.dedup();

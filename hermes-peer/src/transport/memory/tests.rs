@@ -33,19 +33,8 @@ async fn a_cut_ends_both_sides_until_it_is_healed() {
     let mut listener = network.listen("b").unwrap();
     let (mut a, mut b) = connected(&network, &mut listener).await;
     network.cut("b", "a");
-    assert_eq!(
-        (a.read(&mut [0]).await.unwrap(), b.read(&mut [0]).await.unwrap()),
-        (0, 0)
-    );
-    assert!(
-        network
-            .dial("a", "b")
-            .await
-            .err()
-            .unwrap()
-            .to_string()
-            .contains("is cut")
-    );
+    assert_eq!((a.read(&mut [0]).await.unwrap(), b.read(&mut [0]).await.unwrap()), (0, 0));
+    assert!(network.dial("a", "b").await.err().unwrap().to_string().contains("is cut"));
     network.heal("a", "b");
     connected(&network, &mut listener).await;
 }
@@ -86,15 +75,7 @@ async fn the_same_seed_gives_the_same_delays() {
 #[tokio::test]
 async fn a_name_is_taken_once_and_free_again() {
     let network = MemoryNetwork::new(1);
-    assert!(
-        network
-            .dial("a", "b")
-            .await
-            .err()
-            .unwrap()
-            .to_string()
-            .contains("nobody listens as `b`")
-    );
+    assert!(network.dial("a", "b").await.err().unwrap().to_string().contains("nobody listens as `b`"));
     let listener = network.listen("b").unwrap();
     assert_eq!(network.listen("b").unwrap_err().kind(), io::ErrorKind::AddrInUse);
     drop(listener);

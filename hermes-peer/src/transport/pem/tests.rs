@@ -4,17 +4,12 @@ use super::*;
 
 /// Keys made by OpenSSL for this test and used nowhere else would look like leaked ones: they are made at run time.
 fn pkcs8() -> String {
-    rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
-        .unwrap()
-        .serialize_pem()
+    rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap().serialize_pem()
 }
 
 fn certificate() -> String {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-    rcgen::CertificateParams::default()
-        .self_signed(&key)
-        .unwrap()
-        .pem()
+    rcgen::CertificateParams::default().self_signed(&key).unwrap().pem()
 }
 
 /// The same section under another name: what OpenSSL writes for other kinds of keys.
@@ -43,10 +38,7 @@ impl Folder {
 
     fn key_refusal(&self, content: impl AsRef<[u8]>) -> String {
         let text = self.key(content).unwrap_err().to_string();
-        assert!(
-            text.starts_with(self.0.path().to_str().unwrap()),
-            "the path comes first: {text}"
-        );
+        assert!(text.starts_with(self.0.path().to_str().unwrap()), "the path comes first: {text}");
         assert!(text.contains("wanted a private key"), "{text}");
         text
     }
@@ -55,14 +47,8 @@ impl Folder {
 #[test]
 fn keys_of_all_three_kinds_are_read() {
     let folder = Folder::new();
-    assert!(matches!(
-        folder.key(pkcs8()).unwrap().key,
-        PrivateKeyDer::Pkcs8(_)
-    ));
-    assert!(matches!(
-        folder.key(relabelled("RSA PRIVATE KEY")).unwrap().key,
-        PrivateKeyDer::Pkcs1(_)
-    ));
+    assert!(matches!(folder.key(pkcs8()).unwrap().key, PrivateKeyDer::Pkcs8(_)));
+    assert!(matches!(folder.key(relabelled("RSA PRIVATE KEY")).unwrap().key, PrivateKeyDer::Pkcs1(_)));
     let sec1 = format!(
         "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n{}",
         relabelled("EC PRIVATE KEY")
@@ -92,10 +78,7 @@ fn a_file_that_holds_no_key_is_refused_with_what_it_holds() {
         (pkcs8().replace("-----END", "-----AND"), "damaged"),
     ] {
         let text = folder.key_refusal(content);
-        assert!(
-            text.contains(&format!("holds {found}")) || text.contains(found),
-            "{text}"
-        );
+        assert!(text.contains(&format!("holds {found}")) || text.contains(found), "{text}");
     }
 }
 
@@ -109,10 +92,7 @@ fn an_encrypted_key_is_answered_with_the_line_that_decrypts_it() {
     let by_header = by_header.replace("END PRIVATE KEY", "END RSA PRIVATE KEY");
     for content in [relabelled("ENCRYPTED PRIVATE KEY"), by_header] {
         let text = folder.key_refusal(content);
-        assert!(
-            text.contains("encrypted private key") && text.contains("try `openssl pkey -in "),
-            "{text}"
-        );
+        assert!(text.contains("encrypted private key") && text.contains("try `openssl pkey -in "), "{text}");
     }
 }
 
@@ -122,15 +102,8 @@ fn binary_files_are_answered_with_the_line_that_converts_them() {
     let key = rcgen::KeyPair::generate().unwrap();
     let text = folder.key_refusal(key.serialized_der());
     assert!(text.contains("try `openssl pkey -inform der -in "), "{text}");
-    let der = rcgen::CertificateParams::default()
-        .self_signed(&key)
-        .unwrap()
-        .der()
-        .to_vec();
-    let text = PemFile::read(&folder.file(der), Wanted::Certificate)
-        .certificates()
-        .unwrap_err()
-        .to_string();
+    let der = rcgen::CertificateParams::default().self_signed(&key).unwrap().der().to_vec();
+    let text = PemFile::read(&folder.file(der), Wanted::Certificate).certificates().unwrap_err().to_string();
     assert!(text.contains("try `openssl x509 -inform der -in "), "{text}");
 }
 
@@ -138,38 +111,20 @@ fn binary_files_are_answered_with_the_line_that_converts_them() {
 fn a_key_is_no_certificate_and_no_list() {
     let folder = Folder::new();
     let path = folder.file(pkcs8());
-    let text = PemFile::read(&path, Wanted::Certificate)
-        .certificates()
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains("holds `PRIVATE KEY`; wanted a certificate"),
-        "{text}"
-    );
-    let text = PemFile::read(&path, Wanted::RevocationList)
-        .revocation_lists()
-        .unwrap_err()
-        .to_string();
+    let text = PemFile::read(&path, Wanted::Certificate).certificates().unwrap_err().to_string();
+    assert!(text.contains("holds `PRIVATE KEY`; wanted a certificate"), "{text}");
+    let text = PemFile::read(&path, Wanted::RevocationList).revocation_lists().unwrap_err().to_string();
     assert!(text.contains("wanted a revocation list"), "{text}");
 }
 
 #[test]
 fn a_path_that_is_no_file_is_named_in_full() {
     let folder = Folder::new();
-    let text = PemFile::read(folder.0.path(), Wanted::Key)
-        .key()
-        .unwrap_err()
-        .to_string();
+    let text = PemFile::read(folder.0.path(), Wanted::Key).key().unwrap_err().to_string();
     assert!(text.contains("directory"), "{text}");
-    let text = PemFile::read(Path::new("no/such.key"), Wanted::Key)
-        .key()
-        .unwrap_err()
-        .to_string();
+    let text = PemFile::read(Path::new("no/such.key"), Wanted::Key).key().unwrap_err().to_string();
     let full = std::env::current_dir().unwrap().join("no/such.key");
-    assert!(
-        text.starts_with(full.to_str().unwrap()) && text.contains("relative"),
-        "{text}"
-    );
+    assert!(text.starts_with(full.to_str().unwrap()) && text.contains("relative"), "{text}");
     let text = folder.key_refusal_of_length(MAX_FILE as usize + 1);
     assert!(text.contains("longer than"), "{text}");
 }
@@ -189,10 +144,7 @@ fn a_key_that_others_can_read_is_used_with_a_warning() {
     assert_eq!(PemFile::read(&path, Wanted::Key).key().unwrap().warning, None);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let warning = PemFile::read(&path, Wanted::Key).key().unwrap().warning.unwrap();
-    assert!(
-        warning.contains("0644") && warning.contains("chmod 600"),
-        "{warning}"
-    );
+    assert!(warning.contains("0644") && warning.contains("chmod 600"), "{warning}");
 }
 
 #[test]

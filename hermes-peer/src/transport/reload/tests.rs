@@ -32,9 +32,7 @@ impl Folder {
 
     fn issue(&self) -> IssuedPem {
         let agent = "agent://default/support/nlu".parse().unwrap();
-        self.authority
-            .issue(&agent, &"nlu-01".parse().unwrap(), Duration::from_secs(3600))
-            .unwrap()
+        self.authority.issue(&agent, &"nlu-01".parse().unwrap(), Duration::from_secs(3600)).unwrap()
     }
 
     fn context(&self) -> TlsContext {
@@ -65,9 +63,7 @@ fn a_pair_that_does_not_fit_is_told_once_and_the_last_good_one_serves() {
     assert_eq!((context.check_files(), serial(&context)), (None, before.clone()));
 
     fs::write(&files.key, &next.key).unwrap();
-    let Some(Reload::Reloaded { serial: now, .. }) = context.check_files() else {
-        panic!("the pair fits")
-    };
+    let Some(Reload::Reloaded { serial: now, .. }) = context.check_files() else { panic!("the pair fits") };
     assert_ne!(now, before);
     assert_eq!((serial(&context), context.check_files()), (now, None));
 }
@@ -97,19 +93,11 @@ fn a_revocation_list_is_needed_at_start_and_the_last_good_one_stays() {
     let good = fs::read(&list).unwrap();
     fs::remove_file(&list).unwrap();
     assert!(
-        TlsContext::from_files(folder.files())
-            .unwrap_err()
-            .to_string()
-            .contains("ca.crl.pem cannot be read")
+        TlsContext::from_files(folder.files()).unwrap_err().to_string().contains("ca.crl.pem cannot be read")
     );
     assert!(matches!(context.check_files(), Some(Reload::Refused { .. })));
     fs::write(&list, "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n").unwrap();
-    assert!(
-        TlsContext::from_files(folder.files())
-            .unwrap_err()
-            .to_string()
-            .contains("revocation list")
-    );
+    assert!(TlsContext::from_files(folder.files()).unwrap_err().to_string().contains("revocation list"));
     fs::write(&list, good).unwrap();
     assert!(matches!(context.check_files(), Some(Reload::Reloaded { .. })));
 }
@@ -123,17 +111,9 @@ async fn what_is_revoked_is_refused_from_the_next_look_on_live_links_too() {
     let link = link.unwrap();
     assert!(us.is_still_good(link.peer_chain()).is_ok());
     assert!(folder.authority.revoke(&serial(&peer)).unwrap());
-    let Some(Reload::Reloaded { warnings, .. }) = us.check_files() else {
-        panic!("the list changed")
-    };
-    assert!(
-        warnings[0].contains("peers will refuse this node's own certificate"),
-        "{warnings:?}"
-    );
-    assert!(matches!(
-        us.is_still_good(link.peer_chain()),
-        Err(TlsError::Revoked { .. })
-    ));
+    let Some(Reload::Reloaded { warnings, .. }) = us.check_files() else { panic!("the list changed") };
+    assert!(warnings[0].contains("peers will refuse this node's own certificate"), "{warnings:?}");
+    assert!(matches!(us.is_still_good(link.peer_chain()), Err(TlsError::Revoked { .. })));
     let (near, far) = memory::pair();
     let (refused, _) = tokio::join!(us.connect(near), peer.accept(far));
     assert!(matches!(refused, Err(TlsError::Revoked { .. })));
@@ -148,29 +128,13 @@ async fn nodes_move_from_one_authority_to_the_next_without_a_moment_of_refusal()
     let text = |path: &Path| fs::read_to_string(path).unwrap();
     fs::write(&bundle, text(&old.authority.ca_path()) + &text(&next.ca_path())).unwrap();
     let moved = Folder::new();
-    let (cert, key) = (
-        moved.root.path().join("next.pem"),
-        moved.root.path().join("next.key"),
-    );
+    let (cert, key) = (moved.root.path().join("next.pem"), moved.root.path().join("next.key"));
     let agent = "agent://default/support/nlu".parse().unwrap();
-    next.issue(&agent, &"b".parse().unwrap(), Duration::from_secs(3600))
-        .unwrap()
-        .save(&cert, &key)
-        .unwrap();
+    next.issue(&agent, &"b".parse().unwrap(), Duration::from_secs(3600)).unwrap().save(&cert, &key).unwrap();
     let crl = Some(old.authority.crl_path());
-    let on_old = TlsContext::from_files(TlsFiles {
-        ca: bundle.clone(),
-        crl: crl.clone(),
-        ..old.files()
-    })
-    .unwrap();
-    let on_next = TlsContext::from_files(TlsFiles {
-        ca: bundle,
-        crl,
-        cert,
-        key,
-    })
-    .unwrap();
+    let on_old =
+        TlsContext::from_files(TlsFiles { ca: bundle.clone(), crl: crl.clone(), ..old.files() }).unwrap();
+    let on_next = TlsContext::from_files(TlsFiles { ca: bundle, crl, cert, key }).unwrap();
     for (client, server) in [(&on_old, &on_next), (&on_next, &on_old), (&on_next, &on_next)] {
         let (near, far) = memory::pair();
         let (client, server) = tokio::join!(client.connect(near), server.accept(far));
@@ -216,9 +180,7 @@ async fn processes_with_certificates_of_their_own_authority_meet_and_follow_its_
     assert_eq!(a.check_files(), None);
     let before = serial(&a);
     folder.authority.revoke(&before).unwrap();
-    let Some(Reload::Reloaded { serial: now, .. }) = a.check_files() else {
-        panic!("the list changed")
-    };
+    let Some(Reload::Reloaded { serial: now, .. }) = a.check_files() else { panic!("the list changed") };
     assert_ne!(now, before, "a certificate that was revoked is replaced");
     assert!(matches!(b.check_files(), Some(Reload::Reloaded { .. })));
 }
@@ -226,16 +188,12 @@ async fn processes_with_certificates_of_their_own_authority_meet_and_follow_its_
 #[test]
 fn a_certificate_of_ones_own_authority_is_replaced_at_half_of_its_life() {
     let folder = Folder::new();
-    let (agent, node): (AgentUri, NodeId) = (
-        "agent://default/support/nlu".parse().unwrap(),
-        "a".parse().unwrap(),
-    );
+    let (agent, node): (AgentUri, NodeId) =
+        ("agent://default/support/nlu".parse().unwrap(), "a".parse().unwrap());
     let context =
         TlsContext::issued_by(folder.authority.folder().to_owned(), agent.clone(), node.clone()).unwrap();
-    let short = folder
-        .authority
-        .issue(&agent, &node, DEFAULT_VALIDITY / 2 - Duration::from_secs(60))
-        .unwrap();
+    let short =
+        folder.authority.issue(&agent, &node, DEFAULT_VALIDITY / 2 - Duration::from_secs(60)).unwrap();
     let files = TlsFiles {
         cert: folder.root.path().join("s.pem"),
         key: folder.root.path().join("s.key"),

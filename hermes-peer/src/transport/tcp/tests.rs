@@ -15,9 +15,7 @@ fn loopback() -> Listener {
 }
 
 fn endpoint(host: &str, listener: &Listener) -> Endpoint {
-    format!("{host}:{}", listener.address().unwrap().port())
-        .parse()
-        .unwrap()
+    format!("{host}:{}", listener.address().unwrap().port()).parse().unwrap()
 }
 
 #[tokio::test]
@@ -46,10 +44,7 @@ async fn the_options_of_a_link_are_set_on_both_ends() {
         assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
         #[cfg(target_os = "linux")]
         assert_eq!(
-            (
-                socket.tcp_notsent_lowat().unwrap(),
-                socket.tcp_user_timeout().unwrap()
-            ),
+            (socket.tcp_notsent_lowat().unwrap(), socket.tcp_user_timeout().unwrap()),
             (16 * 1024, Some(Duration::from_secs(20)))
         );
     }
@@ -61,14 +56,8 @@ async fn a_taken_port_is_named_with_the_remedy() {
     let address = first.address().unwrap();
     let refused = Listener::bind(address, TransportSettings::default()).unwrap_err();
     let text = refused.to_string();
-    assert!(
-        text.starts_with(&format!("port {} is taken: ", address.port())),
-        "{text}"
-    );
-    assert!(
-        text.contains(&address.to_string()) && text.contains("listen"),
-        "{text}"
-    );
+    assert!(text.starts_with(&format!("port {} is taken: ", address.port())), "{text}");
+    assert!(text.contains(&address.to_string()) && text.contains("listen"), "{text}");
 }
 
 #[tokio::test]
@@ -82,14 +71,8 @@ async fn every_address_that_failed_is_listed() {
     let listener = loopback();
     let endpoint = endpoint("localhost", &listener);
     drop(listener);
-    let refused = dial(&endpoint, &TransportSettings::default(), soon())
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refused.contains(&format!("127.0.0.1:{}: ", endpoint.port())),
-        "{refused}"
-    );
+    let refused = dial(&endpoint, &TransportSettings::default(), soon()).await.unwrap_err().to_string();
+    assert!(refused.contains(&format!("127.0.0.1:{}: ", endpoint.port())), "{refused}");
 }
 
 #[tokio::test]
@@ -116,9 +99,7 @@ async fn a_socket_connected_with_itself_is_no_peer() {
 }
 
 fn addresses(count: u16) -> Vec<SocketAddr> {
-    (1..=count)
-        .map(|port| SocketAddr::from(([192, 0, 2, 1], port)))
-        .collect()
+    (1..=count).map(|port| SocketAddr::from(([192, 0, 2, 1], port))).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,13 +109,7 @@ async fn a_silent_address_delays_the_next_by_one_step() {
         2 => Ok(address.port()),
         _ => pending().await,
     };
-    let won = race(
-        addresses(3),
-        Duration::from_millis(250),
-        start + Duration::from_secs(10),
-        answers,
-    )
-    .await;
+    let won = race(addresses(3), Duration::from_millis(250), start + Duration::from_secs(10), answers).await;
     assert_eq!((won.unwrap(), start.elapsed()), (2, Duration::from_millis(250)));
 }
 
@@ -145,13 +120,7 @@ async fn a_refusal_moves_on_at_once() {
         1 => Err(io::ErrorKind::ConnectionRefused.into()),
         port => Ok(port),
     };
-    let won = race(
-        addresses(2),
-        Duration::from_millis(250),
-        start + Duration::from_secs(10),
-        answers,
-    )
-    .await;
+    let won = race(addresses(2), Duration::from_millis(250), start + Duration::from_secs(10), answers).await;
     assert_eq!((won.unwrap(), start.elapsed()), (2, Duration::ZERO));
 }
 
@@ -163,37 +132,18 @@ async fn a_dial_ends_at_its_deadline_and_says_who_was_silent() {
         *asked.borrow_mut() += 1;
         pending::<io::Result<()>>().await
     };
-    let failed = race(
-        addresses(2),
-        Duration::from_millis(250),
-        start + Duration::from_secs(3),
-        answers,
-    )
-    .await;
+    let failed =
+        race(addresses(2), Duration::from_millis(250), start + Duration::from_secs(3), answers).await;
     let failed = failed.unwrap_err();
-    assert_eq!(
-        (failed.len(), *asked.borrow(), start.elapsed()),
-        (2, 2, Duration::from_secs(3))
-    );
-    assert!(
-        Tried(failed)
-            .to_string()
-            .contains("192.0.2.1:1: no answer in time; 192.0.2.1:2")
-    );
+    assert_eq!((failed.len(), *asked.borrow(), start.elapsed()), (2, 2, Duration::from_secs(3)));
+    assert!(Tried(failed).to_string().contains("192.0.2.1:1: no answer in time; 192.0.2.1:2"));
 }
 
 #[test]
 fn the_two_families_alternate() {
-    let parse = |all: &[&str]| {
-        all.iter()
-            .map(|a| a.parse().unwrap())
-            .collect::<Vec<SocketAddr>>()
-    };
+    let parse = |all: &[&str]| all.iter().map(|a| a.parse().unwrap()).collect::<Vec<SocketAddr>>();
     let given = parse(&["[::1]:1", "[::1]:1", "[::2]:1", "1.1.1.1:1", "[::3]:1"]);
-    assert_eq!(
-        alternate(given.into_iter()),
-        parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"])
-    );
+    assert_eq!(alternate(given.into_iter()), parse(&["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]));
     assert!(alternate(addresses(100).into_iter()).len() <= MAX_ADDRESSES);
 }
 

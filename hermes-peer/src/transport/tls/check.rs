@@ -52,40 +52,22 @@ impl PeerCheck {
             .iter()
             .map(|root| webpki::anchor_from_trusted_cert(root).map(|anchor| anchor.to_owned()))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| TlsError::BadOwn {
-                what: "authority (`ca`)",
-                why: error.to_string(),
-            })?;
+            .map_err(|error| TlsError::BadOwn { what: "authority (`ca`)", why: error.to_string() })?;
         if anchors.is_empty() {
-            return Err(TlsError::BadOwn {
-                what: "authority (`ca`)",
-                why: "there is none".to_owned(),
-            });
+            return Err(TlsError::BadOwn { what: "authority (`ca`)", why: "there is none".to_owned() });
         }
-        let bad_list = |why: String| TlsError::BadOwn {
-            what: "revocation list (`crl`)",
-            why,
-        };
+        let bad_list = |why: String| TlsError::BadOwn { what: "revocation list (`crl`)", why };
         let mut parsed: Vec<CertRevocationList<'static>> = Vec::new();
         for list in lists {
             let list = webpki::OwnedCertRevocationList::from_der(list)
                 .map_err(|error| bad_list(error.to_string()))?;
             let list = CertRevocationList::from(list);
-            if !anchors
-                .iter()
-                .any(|anchor| anchor.subject.as_ref() == list.issuer())
-            {
-                return Err(bad_list(
-                    "it is of an authority that is not in the `ca` file".to_owned(),
-                ));
+            if !anchors.iter().any(|anchor| anchor.subject.as_ref() == list.issuer()) {
+                return Err(bad_list("it is of an authority that is not in the `ca` file".to_owned()));
             }
             parsed.push(list);
         }
-        Ok(Self {
-            anchors,
-            lists: parsed,
-            algorithms,
-        })
+        Ok(Self { anchors, lists: parsed, algorithms })
     }
 
     /// Checks a chain, the peer's own certificate first, for the given use. The clock is this node's.
@@ -100,14 +82,10 @@ impl PeerCheck {
         now: UnixTime,
         usage: impl webpki::ExtendedKeyUsageValidator,
     ) -> Result<(), TlsError> {
-        self.verify(end, intermediates, now, usage)
-            .map_err(|error| explain(error, end, now))?;
+        self.verify(end, intermediates, now, usage).map_err(|error| explain(error, end, now))?;
         agent_of(end).map(drop).map_err(|found| match facts(end) {
             Some(certificate) => TlsError::NoAgentUri { certificate, found },
-            None => TlsError::BadCertificate {
-                certificate: None,
-                why: found,
-            },
+            None => TlsError::BadCertificate { certificate: None, why: found },
         })
     }
 
@@ -129,15 +107,7 @@ impl PeerCheck {
                 .build()
         });
         webpki::EndEntityCert::try_from(end)?
-            .verify_for_usage(
-                self.algorithms.all,
-                &self.anchors,
-                intermediates,
-                now,
-                usage,
-                revocation,
-                None,
-            )
+            .verify_for_usage(self.algorithms.all, &self.anchors, intermediates, now, usage, revocation, None)
             .map(drop)
     }
 }
@@ -148,10 +118,7 @@ fn facts(certificate: &CertificateDer<'_>) -> Option<Box<CertificateFacts>> {
 
 fn explain(error: webpki::Error, end: &CertificateDer<'_>, now: UnixTime) -> TlsError {
     let Some(certificate) = facts(end) else {
-        return TlsError::BadCertificate {
-            certificate: None,
-            why: error.to_string(),
-        };
+        return TlsError::BadCertificate { certificate: None, why: error.to_string() };
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now.as_secs());
     match error {
@@ -164,10 +131,7 @@ fn explain(error: webpki::Error, end: &CertificateDer<'_>, now: UnixTime) -> Tls
         }
         webpki::Error::CertRevoked => TlsError::Revoked { certificate },
         webpki::Error::UnknownIssuer => TlsError::UnknownIssuer { certificate },
-        other => TlsError::BadCertificate {
-            certificate: Some(certificate),
-            why: other.to_string(),
-        },
+        other => TlsError::BadCertificate { certificate: Some(certificate), why: other.to_string() },
     }
 }
 
@@ -207,9 +171,7 @@ impl ServerCertVerifier for MutualVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let checked = self
-            .0
-            .check(end, intermediates, now, webpki::KeyUsage::server_auth());
+        let checked = self.0.check(end, intermediates, now, webpki::KeyUsage::server_auth());
         checked.map(|()| ServerCertVerified::assertion()).map_err(refuse)
     }
 
@@ -248,9 +210,7 @@ impl ClientCertVerifier for MutualVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let checked = self
-            .0
-            .check(end, intermediates, now, webpki::KeyUsage::client_auth());
+        let checked = self.0.check(end, intermediates, now, webpki::KeyUsage::client_auth());
         checked.map(|()| ClientCertVerified::assertion()).map_err(refuse)
     }
 

@@ -155,16 +155,12 @@ impl TlsError {
         if let Some(known) = inner.downcast_ref::<Self>() {
             return Some(known.clone());
         }
-        inner
-            .downcast_ref::<rustls::Error>()
-            .map(|error| Self::from_rustls(error, own))
+        inner.downcast_ref::<rustls::Error>().map(|error| Self::from_rustls(error, own))
     }
 
     /// What an error of the handshake means.
     pub(crate) fn from_handshake(error: &io::Error, own: Option<&CertificateFacts>) -> Self {
-        Self::from_io(error, own).unwrap_or_else(|| Self::Cut {
-            why: error.to_string(),
-        })
+        Self::from_io(error, own).unwrap_or_else(|| Self::Cut { why: error.to_string() })
     }
 
     fn from_rustls(error: &rustls::Error, own: Option<&CertificateFacts>) -> Self {
@@ -180,9 +176,7 @@ impl TlsError {
                 | rustls::InvalidMessage::MessageTooLarge
                 | rustls::InvalidMessage::InvalidEmptyPayload,
             ) => Self::NotTls,
-            other => Self::Failed {
-                why: other.to_string(),
-            },
+            other => Self::Failed { why: other.to_string() },
         }
     }
 
@@ -214,15 +208,10 @@ impl TlsError {
             }
             AlertDescription::HandshakeFailure => "it has no algorithm in common with us",
             _ => {
-                return Self::Failed {
-                    why: format!("the peer ended it with the alert {alert:?}"),
-                };
+                return Self::Failed { why: format!("the peer ended it with the alert {alert:?}") };
             }
         };
-        Self::PeerRefused {
-            own: own.map(|own| Box::new(own.clone())),
-            why,
-        }
+        Self::PeerRefused { own: own.map(|own| Box::new(own.clone())), why }
     }
 }
 

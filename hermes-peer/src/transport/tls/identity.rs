@@ -58,7 +58,6 @@ pub(crate) struct TlsSnapshot {
 
 /// The parts of a snapshot that only mutual TLS has.
 pub(crate) struct Mutual {
-    pub(crate) identity: TlsIdentity,
     pub(crate) own: CertificateFacts,
     /// Proves in the handshake inside TLS that this node holds the key.
     pub(crate) prover: Arc<CertificateKey>,
@@ -78,11 +77,7 @@ impl TlsSnapshot {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let (certified, own) = certify(&identity, &provider)?;
         let algorithms = provider.signature_verification_algorithms;
-        let check = Arc::new(PeerCheck::new(
-            &identity.roots,
-            &identity.revocation_lists,
-            algorithms,
-        )?);
+        let check = Arc::new(PeerCheck::new(&identity.roots, &identity.revocation_lists, algorithms)?);
         let warnings = warnings(&check, &identity)?;
         let prover = prover(&identity)?;
         let verifier = Arc::new(MutualVerifier(Arc::clone(&check)));
@@ -91,20 +86,9 @@ impl TlsSnapshot {
             .dangerous()
             .with_custom_certificate_verifier(Arc::clone(&verifier) as _)
             .with_client_cert_resolver(Arc::clone(&resolver) as _);
-        let server = server_builder(&provider)?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(resolver);
-        Ok(Self::new(
-            client,
-            server,
-            Some(Mutual {
-                identity,
-                own,
-                prover,
-                check,
-                warnings,
-            }),
-        ))
+        let server =
+            server_builder(&provider)?.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
+        Ok(Self::new(client, server, Some(Mutual { own, prover, check, warnings })))
     }
 
     /// For `token`: the server makes a certificate for itself that lives as long as this value, the client has none.
@@ -114,14 +98,10 @@ impl TlsSnapshot {
     /// If no key can be made.
     pub(crate) fn for_token() -> Result<Self, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let failed = |error: rcgen::Error| TlsError::BadOwn {
-            what: "ephemeral certificate",
-            why: error.to_string(),
-        };
+        let failed =
+            |error: rcgen::Error| TlsError::BadOwn { what: "ephemeral certificate", why: error.to_string() };
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(failed)?;
-        let certificate = rcgen::CertificateParams::default()
-            .self_signed(&key)
-            .map_err(failed)?;
+        let certificate = rcgen::CertificateParams::default().self_signed(&key).map_err(failed)?;
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let client = client_builder(&provider)?
             .dangerous()
@@ -141,11 +121,7 @@ impl TlsSnapshot {
         client.resumption = Resumption::disabled();
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        Self {
-            client: Arc::new(client),
-            server: Arc::new(server),
-            mutual,
-        }
+        Self { client: Arc::new(client), server: Arc::new(server), mutual }
     }
 
     /// This node's certificate; none in `token` mode.
@@ -160,10 +136,7 @@ pub(crate) fn is_hermes(alpn: Option<&[u8]>) -> bool {
 }
 
 fn failed_config(error: rustls::Error) -> TlsError {
-    TlsError::BadOwn {
-        what: "TLS settings",
-        why: error.to_string(),
-    }
+    TlsError::BadOwn { what: "TLS settings", why: error.to_string() }
 }
 
 // The provider is named here and never installed for the process: that would be the application's choice to make. Its
@@ -188,27 +161,16 @@ fn certify(
     identity: &TlsIdentity,
     provider: &CryptoProvider,
 ) -> Result<(CertifiedKey, CertificateFacts), TlsError> {
-    let bad = |why: &str| TlsError::BadOwn {
-        what: "certificate",
-        why: why.to_owned(),
-    };
+    let bad = |why: &str| TlsError::BadOwn { what: "certificate", why: why.to_owned() };
     let end = identity.chain.first().ok_or_else(|| bad("there is none"))?;
     let own = CertificateFacts::read(end).ok_or_else(|| bad("it is damaged"))?;
-    agent_of(end).map_err(|found| {
-        bad(&format!(
-            "it has {found}; issue one with exactly one agent as URI SAN"
-        ))
-    })?;
+    agent_of(end)
+        .map_err(|found| bad(&format!("it has {found}; issue one with exactly one agent as URI SAN")))?;
     let certified = CertifiedKey::from_der(identity.chain.clone(), identity.key.clone_key(), provider);
     match certified {
         Ok(certified) => Ok((certified, own)),
-        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::KeyMismatch {
-            certificate: Box::new(own),
-        }),
-        Err(error) => Err(TlsError::BadOwn {
-            what: "key",
-            why: error.to_string(),
-        }),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(TlsError::KeyMismatch { certificate: Box::new(own) }),
+        Err(error) => Err(TlsError::BadOwn { what: "key", why: error.to_string() }),
     }
 }
 
@@ -231,10 +193,7 @@ fn warnings(check: &PeerCheck, identity: &TlsIdentity) -> Result<Vec<String>, Tl
                 | webpki::Error::UnsupportedCrlSignatureAlgorithmForPublicKeyContext(_)
                 | webpki::Error::IssuerNotCrlSigner),
             ) => {
-                return Err(TlsError::BadOwn {
-                    what: "revocation list (`crl`)",
-                    why: error.to_string(),
-                });
+                return Err(TlsError::BadOwn { what: "revocation list (`crl`)", why: error.to_string() });
             }
             Err(error) => warnings.push(format!(
                 "peers will refuse this node's own certificate: {error} (this node's clock says {})",
@@ -267,16 +226,12 @@ impl fmt::Debug for TlsIdentity {
 
 impl fmt::Debug for TlsSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSnapshot")
-            .field("own", &self.own())
-            .finish_non_exhaustive()
+        f.debug_struct("TlsSnapshot").field("own", &self.own()).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Mutual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutual")
-            .field("own", &self.own)
-            .finish_non_exhaustive()
+        f.debug_struct("Mutual").field("own", &self.own).finish_non_exhaustive()
     }
 }

@@ -30,11 +30,7 @@ pub(crate) struct ReadAhead<S> {
 
 impl<S> ReadAhead<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            buffer: BytesMut::new(),
-            more: false,
-        }
+        Self { stream, buffer: BytesMut::new(), more: false }
     }
 
     #[cfg(test)]
@@ -127,11 +123,7 @@ mod tests {
         assert!(got == sent, "the bytes changed");
         assert!((1..=2 * READ_AHEAD).contains(&held), "{held}");
         let idle = std::future::poll_fn(|cx| {
-            Poll::Ready(
-                Pin::new(&mut near)
-                    .poll_read(cx, &mut ReadBuf::new(&mut piece))
-                    .is_pending(),
-            )
+            Poll::Ready(Pin::new(&mut near).poll_read(cx, &mut ReadBuf::new(&mut piece)).is_pending())
         });
         assert!(idle.await);
         assert_eq!(near.held(), 0);
