@@ -315,6 +315,40 @@ async fn a_caller_that_leaves_stops_the_handlers_hop_by_hop() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_leaves_a_stream_stops_it_even_between_two_items() {
+    // FC-040
+    let lab = Lab::new();
+    let gauge = Gauge::default();
+    let counted = gauge.clone();
+    let talk = handler("demo.talk", move |wait: bool, _context: Context| {
+        let at_work = counted.begin();
+        async move {
+            if wait {
+                tokio::task::yield_now().await;
+            }
+            let items = futures_util::stream::unfold((at_work, 1), |(at_work, word)| async move {
+                if word > 1 {
+                    // A model that thinks for long before its second word.
+                    pending::<()>().await;
+                }
+                Some((Ok(word), (at_work, word + 1)))
+            });
+            Ok::<Items<u32>, Failure>(Items::from_stream(items))
+        }
+    })
+    .unwrap();
+    let provider = lab.provider("provider").capability(talk).start().await.unwrap();
+    let caller = lab.caller_of("caller", &provider).start().await.unwrap();
+    for wait in [false, true] {
+        let mut items = caller.call("demo.talk", &wait).stream::<u32>().await.unwrap();
+        assert_eq!(timeout(NEVER, items.next()).await.unwrap().unwrap().unwrap(), 1);
+        assert_eq!(gauge.running(), 1);
+        drop(items);
+        until("the model stops", SECOND, || gauge.running() == 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deadline_is_one_budget_through_all_hops() {
     // FC-044
     let lab = Lab::new();
@@ -461,8 +495,7 @@ async fn ping_pong(lab: &Lab, reentrant: bool, limits: HandlerLimits) -> (Node, 
     let a = lab.provider("a").capability(step("ping.a", "ping.b")).start().await.unwrap();
     let b = lab.provider("b").capability(step("ping.b", "ping.a")).peer("a", &endpoint(&a));
     let b = b.start().await.unwrap();
-    a.wait_for("ping.b", 5 * SECOND).await.unwrap();
-    b.wait_for("ping.a", 5 * SECOND).await.unwrap();
+    until("they know each other", 5 * SECOND, || a.capabilities().len() + b.capabilities().len() == 2).await;
     (a, b, gauge)
 }
 
@@ -539,10 +572,17 @@ async fn a_handler_that_blocks_its_thread_holds_up_no_other_call() {
     .unwrap();
     let provider = lab.provider("provider").capability(block).capability(echo).start().await.unwrap();
     let caller = lab.caller_of("caller", &provider).start().await.unwrap();
+    // A runtime that is idle but for the one that blocks has nobody awake who could look at the sockets.
+    let busy = tokio::spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
     let blocking = tokio::spawn(caller.call::<()>("demo.block", &()).into_future());
     until("the handler blocks", 5 * SECOND, || gauge.running() == 1).await;
     let begun = Instant::now();
     assert_eq!(ending(caller.call("demo.echo", &1)).await.unwrap(), json!(1));
     assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
     blocking.await.unwrap().unwrap();
+    busy.abort();
 }

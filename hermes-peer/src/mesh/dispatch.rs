@@ -108,17 +108,13 @@ struct Request {
 }
 
 impl Mesh {
-    /// A request has come in whole. Short handlers are answered before this returns, without a task of their own.
+    /// A request has come in whole. It gets a task of its own: a handler that computes without a pause must not hold up the
+    /// link that brought it.
     pub(crate) fn serve(self: &Arc<Self>, link: &LinkHandle, stream: StreamId) {
         let stream = Arc::new(StreamHandle::of_peer(link.clone(), stream));
         let cx = std::task::Context::from_waker(std::task::Waker::noop());
         let Poll::Ready(Ok(Some(received))) = stream.poll_read(&cx) else { return };
-        let serving = self.clone().serve_stream(stream, received);
-        let mut serving = Box::pin(serving);
-        let mut cx = cx;
-        if serving.as_mut().poll(&mut cx).is_pending() {
-            self.tracker.spawn(serving);
-        }
+        self.tracker.spawn(self.clone().serve_stream(stream, received));
     }
 
     async fn serve_stream(self: Arc<Self>, stream: Arc<StreamHandle>, received: Received) {
@@ -147,18 +143,14 @@ impl Mesh {
         };
         let cancelled = request.cancelled.clone();
         let watched = cancelled.clone();
-        let mut run = Box::pin(self.clone().run(request));
-        let outcome = match futures_util::poll!(run.as_mut()) {
-            Poll::Ready(outcome) => outcome,
-            Poll::Pending => {
-                stream.watch_cancel(move |_| watched.cancel());
-                run.await
-            }
-        };
+        // Before the handler begins: one that streams may answer at once, and its items are stopped in the same way.
+        stream.watch_cancel(move |_| watched.cancel());
+        let deadline = request.deadline;
+        let outcome = self.clone().run(request).await;
         match outcome {
             // The link has answered already: nothing that comes late overwrites it.
             _ if cancelled.is_cancelled() => stream.conclude(),
-            Ok((answer, writes)) => self.send_answer(&stream, &seen, answer, writes, &cancelled).await,
+            Ok((answer, writes)) => self.send_answer(&stream, &seen, answer, writes, (&cancelled, deadline)).await,
             Err(fault) => {
                 seen.answer(&self, MessageKind::Error, 0, Some(fault.code), &[]);
                 self.send_fault(&stream, &fault);
@@ -344,9 +336,31 @@ impl Mesh {
                 return Err(Fault::new(ErrorCode::DeadlineExceeded, message));
             }
         };
-        let answer = check_output(answer, &registered, deadline)?;
+        let answer = self.check_output(answer, &registered)?;
         let writes = scope.slots.lock().take_writes();
         Ok((answer, writes))
+    }
+
+    /// The handler's answer, checked; of a stream each item as it comes.
+    fn check_output(self: &Arc<Self>, answer: Answer, registered: &Arc<Registered>) -> Result<Answer, Fault> {
+        let what = format!("the result of `{}`", registered.info.name);
+        Ok(match answer {
+            Answer::Value(body) => {
+                check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
+                Answer::Value(body)
+            }
+            Answer::NeedsInput(body) => Answer::NeedsInput(body),
+            Answer::Stream(items) => {
+                let (mesh, registered) = (self.clone(), registered.clone());
+                // The author's code runs in the stream as it does in the handler.
+                let checked = AssertUnwindSafe(items).catch_unwind().map(move |item| {
+                    let body = item.unwrap_or_else(|panic| Err(mesh.panicked(&registered.info.name, &*panic)))?;
+                    check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
+                    Ok(body)
+                });
+                Answer::Stream(checked.boxed())
+            }
+        })
     }
 
     fn scope(&self, request: &Request, info: &CapabilityInfo) -> Arc<Scope> {
@@ -389,7 +403,7 @@ impl Mesh {
         seen: &Seen,
         answer: Answer,
         writes: Vec<SlotValue>,
-        cancelled: &CancellationToken,
+        (cancelled, deadline): (&CancellationToken, Instant),
     ) {
         let (body, outcome) = match answer {
             Answer::Value(body) => (body, Outcome::Value),
@@ -399,6 +413,11 @@ impl Mesh {
                 let sent = tokio::select! {
                     sent = sending => sent,
                     () = cancelled.cancelled() => return stream.conclude(),
+                    // Also while the caller takes nothing: an item that waits for its window is no reason to wait for ever.
+                    () = tokio::time::sleep_until(deadline) => {
+                        cancelled.cancel();
+                        Err(Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while items still came"))
+                    }
                 };
                 match sent {
                     Ok(()) => (
@@ -493,51 +512,6 @@ fn check_items(
             Ok(body)
         })
         .boxed()
-}
-
-/// The handler's answer, checked; of a stream each item as it comes, until the deadline.
-fn check_output(answer: Answer, registered: &Arc<Registered>, deadline: Instant) -> Result<Answer, Fault> {
-    let what = format!("the result of `{}`", registered.info.name);
-    Ok(match answer {
-        Answer::Value(body) => {
-            check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-            Answer::Value(body)
-        }
-        Answer::NeedsInput(body) => Answer::NeedsInput(body),
-        Answer::Stream(items) => {
-            let registered = registered.clone();
-            let checked = items.map(move |item| {
-                let body = item?;
-                check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-                Ok(body)
-            });
-            let over = futures_util::stream::once(async move {
-                tokio::time::sleep_until(deadline).await;
-                Err(Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while items still came"))
-            });
-            Answer::Stream(until_deadline(checked.boxed(), over.boxed()))
-        }
-    })
-}
-
-/// The items, cut off by `over` when that comes first.
-fn until_deadline(
-    mut items: BoxStream<'static, Result<Body, Fault>>,
-    mut over: BoxStream<'static, Result<Body, Fault>>,
-) -> BoxStream<'static, Result<Body, Fault>> {
-    let mut is_over = false;
-    futures_util::stream::poll_fn(move |cx| {
-        if is_over {
-            return Poll::Ready(None);
-        }
-        if let Poll::Ready(item) = items.poll_next_unpin(cx) {
-            return Poll::Ready(item);
-        }
-        let late = std::task::ready!(over.poll_next_unpin(cx));
-        is_over = true;
-        Poll::Ready(late)
-    })
-    .boxed()
 }
 
 fn check_json(
