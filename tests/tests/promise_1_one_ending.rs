@@ -284,6 +284,32 @@ async fn a_provider_that_is_dropped_ends_its_calls_at_once() {
     until("the handler is gone", SECOND, || gauge.running() == 0).await;
 }
 
+/// Doubles as a sign of where it is.
+fn named(name: &str) -> impl Capability + use<> {
+    handler(name, |n: u64, _context: Context| async move { Ok::<u64, Failure>(n) }).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_call_waits_for_what_a_new_link_says() {
+    let lab = Lab::new();
+    let mut providers = Vec::new();
+    for n in 0..4 {
+        let builder = lab.provider(&format!("provider-{n}")).capability(named(&format!("demo.n{n}")));
+        providers.push(builder.start().await.unwrap());
+    }
+    for round in 0..15 {
+        let mut builder = lab.builder("caller");
+        for provider in &providers {
+            builder = builder.peer(provider.id().as_str(), &endpoint(provider));
+        }
+        let caller = builder.start().await.unwrap();
+        for n in 0..4 {
+            let got: Result<u64, _> = caller.call(&format!("demo.n{n}"), &round).await;
+            assert_eq!(got.unwrap_or_else(|error| panic!("round {round}, {n}: {error}")), round);
+        }
+    }
+}
+
 /// `a → b → c`: `a.…` calls `chain.b`, which calls `demo.sleep` at c.
 async fn chain(lab: &Lab) -> (Node, Node, Node, Gauge, Gauge) {
     let (at_b, at_c) = (Gauge::default(), Gauge::default());

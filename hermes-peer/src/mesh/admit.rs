@@ -151,7 +151,7 @@ impl Mesh {
     async fn twin(&self, peer: &Peer, newcomer: &Authenticated) -> Option<Fault> {
         let standing = peer.ready_link()?;
         let is_other_agent = standing.peer().agent() != newcomer.identity.agent();
-        if !is_other_agent && newcomer.epoch <= standing.epoch() {
+        if !is_other_agent && newcomer.epoch == standing.epoch() {
             return None;
         }
         // A process that has died leaves a connection that does not answer.
@@ -203,6 +203,7 @@ impl Mesh {
         facts.connections = 1;
         facts.dialled_here = is_dialled_here;
         facts.epoch = Some(established.authenticated.epoch);
+        facts.is_known = false;
         facts.agent = Some(established.authenticated.identity.agent().clone());
         drop(facts);
         self.begin_link(peer, established)
@@ -364,6 +365,7 @@ impl Mesh {
             let mut facts = peer.state.lock();
             facts.linked_since = None;
             facts.is_draining = false;
+            facts.is_known = false;
             facts.last_error.get_or_insert_with(|| why.to_owned());
             drop(facts);
             peer.advertised.store(Arc::default());

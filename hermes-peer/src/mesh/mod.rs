@@ -263,8 +263,10 @@ impl Upward for Mesh {
         let is_understood = |info: &CapabilityInfo| !info.extra.iter().any(|field| field.mandatory);
         let understood = capabilities.into_iter().filter(is_understood).map(Arc::new).collect();
         peer.advertised.store(Arc::new(understood));
-        peer.state.lock().is_known = true;
         self.rebuild_providers();
+        // In this order: whoever finds the peer known finds what it provides.
+        peer.state.lock().is_known = true;
+        self.news.notify_waiters();
     }
 
     fn subscribed(&self, link: &LinkHandle, interests: Vec<Interest>) {

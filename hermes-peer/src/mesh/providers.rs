@@ -169,6 +169,12 @@ impl Mesh {
 
     /// Makes the index anew from what linked peers advertise.
     pub(crate) fn rebuild_providers(&self) {
+        // Two peers may say at the same moment what they provide: the index that is made last has seen both.
+        self.providers.rcu(|_| self.provider_index());
+        self.news.notify_waiters();
+    }
+
+    fn provider_index(&self) -> HashMap<CapabilityName, Vec<Provider>> {
         let mut index: HashMap<CapabilityName, Vec<Provider>> = HashMap::new();
         for peer in self.peers.all() {
             if peer.link.load().is_none() || peer.state.lock().is_draining {
@@ -179,8 +185,7 @@ impl Mesh {
                 index.entry(info.name.clone()).or_default().push(provider);
             }
         }
-        self.providers.store(Arc::new(index));
-        self.news.notify_waiters();
+        index
     }
 
     /// All providers of a capability that are linked now, or of all.
@@ -214,7 +219,8 @@ impl Mesh {
             }
             let may_come = self.want_providers(order, tried);
             if !may_come || Instant::now() >= give_up {
-                return Err(self.nobody(order, tried));
+                // Somebody may have come between the two looks.
+                return self.choose(order, tried).map(Some).ok_or_else(|| self.nobody(order, tried));
             }
             if tokio::time::timeout_at(give_up, news).await.is_err() {
                 return Err(self.nobody(order, tried));
