@@ -380,7 +380,8 @@ impl Mesh {
             on_behalf_of: envelope.on_behalf_of.clone(),
             budget: envelope.budget,
             attempt: envelope.attempt,
-            cancelled: request.cancelled.clone(),
+            // A child: what ends with the deadline is the handler, and its caller is still to be told.
+            cancelled: request.cancelled.child_token(),
         })
     }
 

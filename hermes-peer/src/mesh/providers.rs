@@ -141,7 +141,7 @@ impl Mesh {
     }
 
     fn readvertise(self: &Arc<Self>) {
-        self.revision.fetch_add(1, Ordering::Relaxed);
+        self.revision.fetch_add(1, Ordering::Release);
         for peer in self.peers.all() {
             if let Some(link) = peer.link.load_full() {
                 self.advertise_to(&link);
@@ -162,9 +162,11 @@ impl Mesh {
         let may_call = |info: &CapabilityInfo| {
             policy.decide(&who, Action::Call { capability: &info.name, access: info.access }).allowed
         };
+        // In this order: what is provided is at least as new as its number.
+        let revision = self.revision.load(Ordering::Acquire);
         let capabilities = self.provided().into_iter().filter(may_call).collect();
         link.set_load(self.load());
-        link.advertise(self.revision.load(Ordering::Relaxed), capabilities);
+        link.advertise(revision, capabilities);
     }
 
     /// Makes the index anew from what linked peers advertise.

@@ -255,8 +255,13 @@ impl Link {
         Some(received)
     }
 
-    /// States all that we provide. It is said again on every new connection.
+    /// States all that we provide. It is said again on every new connection. A revision lower than the last stated is out
+    /// of date and ignored: those who state it may overtake each other.
     pub fn advertise(&mut self, revision: u64, capabilities: Vec<CapabilityInfo>) {
+        if revision < self.advertised_revision {
+            return;
+        }
+        self.advertised_revision = revision;
         let mut parts: Vec<Vec<CapabilityInfo>> = vec![Vec::new()];
         let mut len = 0;
         for info in capabilities {
@@ -283,8 +288,13 @@ impl Link {
         self.advertise_next = 0;
     }
 
-    /// States all that we subscribe to. It is said again on every new connection.
+    /// States all that we subscribe to. It is said again on every new connection. A revision lower than the last stated is
+    /// out of date and ignored.
     pub fn subscribe(&mut self, revision: u64, subscriptions: Vec<Interest>) {
+        if revision < self.subscribed_revision {
+            return;
+        }
+        self.subscribed_revision = revision;
         let statement = Subscribe { revision, subscriptions };
         self.subscribed = Some(Frame::control(MessageType::Subscribe, StreamId::LINK, statement.encode()));
         self.is_subscribe_due = true;

@@ -112,7 +112,9 @@ pub struct Link {
     /// All that we provide, as last stated, and which parts the connection has not carried yet.
     advertised: Vec<Frame>,
     advertise_next: usize,
+    advertised_revision: u64,
     subscribed: Option<Frame>,
+    subscribed_revision: u64,
     is_subscribe_due: bool,
     /// Parts of the peer's statement that have come so far.
     advertise_parts: Vec<CapabilityInfo>,
@@ -192,7 +194,9 @@ impl Link {
             heartbeat_reply: None,
             advertised: Vec::new(),
             advertise_next: 0,
+            advertised_revision: 0,
             subscribed: None,
+            subscribed_revision: 0,
             is_subscribe_due: false,
             advertise_parts: Vec::new(),
             advertise_revision: 0,
