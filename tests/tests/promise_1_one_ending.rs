@@ -569,6 +569,42 @@ async fn a_node_that_calls_itself_in_a_circle_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_from_a_node_to_itself_is_wanted_until_it_is_left() {
+    let lab = Lab::new();
+    let gauge = Gauge::default();
+    let counted = gauge.clone();
+    let wanted = handler("self.wanted", move |endless: bool, context: Context| {
+        let at_work = counted.begin();
+        async move {
+            let items = futures_util::stream::unfold((context, at_work, 0), move |(context, at_work, n)| async move {
+                if endless && n == 3 {
+                    pending::<()>().await;
+                }
+                (n < 3).then(|| (Ok(context.is_cancelled()), (context, at_work, n + 1)))
+            });
+            Ok::<Items<bool>, Failure>(Items::from_stream(items))
+        }
+    })
+    .unwrap();
+    let node = lab.provider("a").capability(wanted).start().await.unwrap();
+    let mut items = node.call("self.wanted", &false).stream::<bool>().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(items.next().await.unwrap().unwrap(), false, "somebody waits for it");
+    }
+    assert!(items.next().await.is_none());
+    let call = node.call("self.wanted", &true).timeout(SECOND / 5);
+    let mut items = call.stream::<bool>().await.unwrap();
+    for _ in 0..3 {
+        items.next().await.unwrap().unwrap();
+    }
+    let error = timeout(NEVER, items.next()).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
+    assert!(error.message().contains("items") && error.may_have_run(), "{error}");
+    drop(items);
+    until("the stream is gone", SECOND, || gauge.running() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_ring_of_single_workers_ends_before_its_deadline() {
     // FC-074
     let lab = Lab::new();

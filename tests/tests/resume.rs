@@ -17,7 +17,10 @@ use hermes_peer::LinkState;
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
 use hermes_peer::capability;
+use hermes_peer::certificates::DEFAULT_VALIDITY;
+use hermes_peer::config::Config;
 use hermes_peer::handler;
+use hermes_peer_proto::protocol::HandshakeError;
 use hermes_peer_proto::protocol::handshake::ResumeTicket;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Resumed;
@@ -299,4 +302,37 @@ async fn a_link_goes_on_for_its_owner_and_sends_again_what_was_not_received() {
         secret = resumed.secret;
     }
     assert_eq!(gauge.begun(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_node_takes_a_link_that_goes_on_and_nobody_who_only_wishes_to() {
+    let lab = Lab::new();
+    let agent = "agent://default/lab/full".parse().unwrap();
+    let issued = lab.authority().issue(&agent, &"full".parse().unwrap(), DEFAULT_VALIDITY).unwrap();
+    issued.save(&lab.folder().join("full.pem"), &lab.folder().join("full.key")).unwrap();
+    let file = lab.folder().join("peers.yaml");
+    let text = "node_id: full\nagent: agent://default/lab/full\nlisten: 127.0.0.1:0\n\
+                auth: { mode: mtls, ca: ca/ca.pem, cert: full.pem, key: full.key }\n\
+                limits: { max_connections: 2 }\n";
+    std::fs::write(&file, text).unwrap();
+    let builder = Node::from_config(&Config::load(&file).unwrap()).unwrap().without_local_discovery();
+    let node = builder.start().await.unwrap();
+    let address = endpoint(&node);
+    let (first, second, third) = (lab.raw("first"), lab.raw("second"), lab.raw("third"));
+    let mut raw = Raw::connect(&first, &address).await.unwrap();
+    let linked = raw.initiate(&first, None).await.unwrap();
+    let _second = Raw::dial(&second, &address).await;
+    until("both are linked", 2 * SECOND, || node.peers().len() == 2).await;
+    let wish = ResumeTicket { link: linked.link, received: 0, secret: linked.secret.clone() };
+    for ticket in [None, Some(wish.clone())] {
+        let mut late = Raw::connect(&third, &address).await.unwrap();
+        let Err(HandshakeError::RefusedByPeer(fault)) = late.initiate(&third, ticket).await else {
+            panic!("a third is taken");
+        };
+        assert_eq!(fault.code, ErrorCode::Overloaded);
+    }
+    drop(raw);
+    let mut again = Raw::connect(&first, &address).await.unwrap();
+    let resumed = again.initiate(&first, Some(wish)).await.unwrap().resumed;
+    assert!(matches!(resumed, Resumed::Yes { .. }), "{resumed:?}");
 }

@@ -387,6 +387,10 @@ impl Exchange {
             fault.may_have_run = true;
             self.is_over = true;
             self.observe(MessageKind::Error, 0, Some(ErrorCode::DeadlineExceeded), Vec::new());
+        } else if let Route::LocalItems(_) = &self.route {
+            "the deadline struck while items still came".clone_into(&mut fault.message);
+            fault.may_have_run = true;
+            self.is_over = true;
         }
         fault
     }

@@ -91,7 +91,7 @@ impl LocalItems {
     pub(crate) async fn next(&mut self) -> Result<Part, Fault> {
         match self.0.next().await {
             Some(item) => item.map(Part::Item),
-            None => Ok(Part::End(Body::json("null"))),
+            None => Ok(Part::End(Body::raw(bytes::Bytes::new()))),
         }
     }
 }
@@ -206,9 +206,19 @@ impl Mesh {
         let guard = cancelled.drop_guard();
         Ok(LocalCall {
             answer: Box::pin(async move {
-                let outcome = run.await;
-                drop(guard);
-                outcome
+                let (answer, writes) = run.await?;
+                // A stream is wanted as long as it is held.
+                let answer = match answer {
+                    Answer::Stream(items) => Answer::Stream(
+                        items
+                            .inspect(move |_| {
+                                let _held = &guard;
+                            })
+                            .boxed(),
+                    ),
+                    other => other,
+                };
+                Ok((answer, writes))
             }),
         })
     }
