@@ -119,11 +119,7 @@ async fn carry(near: TcpStream, target: String, condition: Arc<watch::Sender<Con
 
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut condition: watch::Receiver<Condition>) {
     let mut buffer = vec![0; 16 * 1024];
-    loop {
-        let Ok(count) = from.read(&mut buffer).await else { break };
-        if count == 0 {
-            break;
-        }
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if condition.wait_for(|now| !now.is_stalled).await.is_err() {
             return;
         }
