@@ -298,7 +298,7 @@ async fn a_first_call_waits_for_what_a_new_link_says() {
         providers.push(builder.start().await.unwrap());
     }
     for round in 0..15 {
-        let mut builder = lab.builder("caller");
+        let mut builder = lab.builder(&format!("caller-{round}"));
         for provider in &providers {
             builder = builder.peer(provider.id().as_str(), &endpoint(provider));
         }
