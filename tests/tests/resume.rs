@@ -16,6 +16,8 @@ use hermes_peer::Items;
 use hermes_peer::LinkState;
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
+use hermes_peer::PeerState;
+use hermes_peer::What;
 use hermes_peer::capability;
 use hermes_peer::certificates::DEFAULT_VALIDITY;
 use hermes_peer::config::Config;
@@ -335,4 +337,25 @@ async fn a_full_node_takes_a_link_that_goes_on_and_nobody_who_only_wishes_to() {
     let mut again = Raw::connect(&first, &address).await.unwrap();
     let resumed = again.initiate(&first, Some(wish)).await.unwrap().resumed;
     assert!(matches!(resumed, Resumed::Yes { .. }), "{resumed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_of_one_name_fight_no_duel() {
+    let lab = Lab::new();
+    let hub = lab.provider("hub").start().await.unwrap();
+    let gauge = Gauge::default();
+    let _first = lab.caller_of("worker", &hub).capability(endless(&gauge)).start().await.unwrap();
+    until("the hub knows the worker", 5 * SECOND, || hub.capabilities().len() == 1).await;
+    let mut seen = hub.observe();
+    let _second = lab.caller_of("worker", &hub).start().await.unwrap();
+    let end = Instant::now() + 2 * SECOND;
+    let mut refused = 0;
+    while let Ok((observation, _)) = tokio::time::timeout_at(end, seen.next()).await {
+        match &observation.what {
+            What::Peer { state: PeerState::Refused, .. } => refused += 1,
+            What::Peer { state: PeerState::Linked | PeerState::Down, .. } => panic!("the first one is disturbed"),
+            _ => {}
+        }
+    }
+    assert!((1..=10).contains(&refused), "{refused} refusals in 2 s");
 }

@@ -86,6 +86,7 @@ impl Mesh {
     /// Ends when nothing is known of the peer any more.
     async fn dial_loop(self: &Arc<Self>, peer: &Arc<Peer>) {
         let mut backoff = Backoff::new(self.settings.reconnect_min, self.settings.reconnect_max);
+        let mut is_first = true;
         loop {
             let changed = peer.changed.notified();
             tokio::pin!(changed);
@@ -105,12 +106,10 @@ impl Mesh {
                 changed.await;
                 continue;
             }
-            // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing.
-            let pause = if peer.state.lock().failures == 0 && peer.link.load().is_none() {
-                None
-            } else {
-                Some(tokio::time::sleep(backoff.next(fastrand::f64())))
-            };
+            // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing. And a peer
+            // that refuses this node only when the link is up, as one that knows its twin does, is not hammered.
+            let is_first = std::mem::replace(&mut is_first, false) && peer.link.load().is_none();
+            let pause = (!is_first).then(|| tokio::time::sleep(backoff.next(fastrand::f64())));
             OptionFuture::from(pause).await;
             if peer.is_linked() || self.dial_any(peer, &addresses).await {
                 continue;
