@@ -54,7 +54,8 @@ fn node(name: &str, folder: &Path) -> NodeBuilder {
 async fn serve(folder: &Path, count: usize) -> Outcome<()> {
     let mut running = Vec::new();
     for number in 0..count {
-        let started = node(&format!("node-{number}"), folder).listen("127.0.0.1:0").capability(echo).start().await?;
+        let started =
+            node(&format!("node-{number}"), folder).listen("127.0.0.1:0").capability(echo).start().await?;
         println!("{} {}", started.id(), started.address().ok_or("the node does not listen")?);
         running.push(started);
     }
@@ -185,6 +186,7 @@ fn cpu(pid: &str) -> Outcome<f64> {
 /// Resident memory of a process, in KiB.
 fn memory(pid: &str) -> Outcome<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS in /proc/PID/status")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS in /proc/PID/status")?;
     Ok(line.split_whitespace().nth(1).ok_or("an unknown form of VmRSS")?.parse()?)
 }

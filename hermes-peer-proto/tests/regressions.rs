@@ -13,11 +13,13 @@ use hermes_peer_proto::protocol::SendRefused;
 use hermes_peer_proto::testing::Pair;
 use hermes_peer_proto::testing::message;
 use hermes_peer_proto::wire::Batch;
+use hermes_peer_proto::wire::CapabilityInfo;
 use hermes_peer_proto::wire::Decoder;
 use hermes_peer_proto::wire::Epoch;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Frame;
 use hermes_peer_proto::wire::GoAwayReason;
+use hermes_peer_proto::wire::Interest;
 use hermes_peer_proto::wire::LinkId;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Side;
@@ -184,4 +186,20 @@ fn regression_a_request_without_a_byte_leaves_nothing_behind() {
     let mut batch = Batch::default();
     b.poll_transmit(now, &mut batch);
     assert_eq!(b.open_streams(), (0, 0));
+}
+
+#[test]
+fn regression_a_statement_that_was_overtaken_does_not_take_the_place_of_the_newer_one() {
+    // Two tasks that tell a peer what they read before and after a change may reach the link in the wrong order.
+    let mut pair = Pair::new(2, LinkSettings::default());
+    let interest = Interest { pattern: "ticket.*".parse().unwrap(), group: None };
+    pair.a.subscribe(2, vec![interest.clone()]);
+    pair.a.subscribe(1, Vec::new());
+    pair.a.advertise(2, vec![CapabilityInfo::new("a.b".parse().unwrap())]);
+    pair.a.advertise(1, Vec::new());
+    pair.settle();
+    let heard: Vec<_> = pair.notices_b.drain(..).collect();
+    assert!(heard.contains(&Notice::Subscribed(vec![interest])), "{heard:?}");
+    let provided = |notice: &Notice| matches!(notice, Notice::Advertised(all) if all.len() == 1);
+    assert!(heard.iter().any(provided), "{heard:?}");
 }

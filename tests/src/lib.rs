@@ -1,11 +1,21 @@
 //! What tests of whole nodes share.
 
+pub mod proxy;
+pub mod raw;
+
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use std::time::Instant;
 
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
+use hermes_peer::certificates::Authority;
+use hermes_peer::certificates::DEFAULT_VALIDITY;
+use tokio::time::Instant;
+
+use crate::raw::RawIdentity;
 
 /// A folder with a development CA of its own: nodes that are built with it trust each other and nobody else, and are not
 /// seen by whatever else runs on the machine.
@@ -45,6 +55,30 @@ impl Lab {
             .without_local_discovery()
     }
 
+    /// The lab's authority.
+    ///
+    /// # Panics
+    /// If it can be neither opened nor made.
+    pub fn authority(&self) -> Authority {
+        let folder = self.folder.path().join("ca");
+        if folder.join("ca.pem").exists() {
+            return Authority::open(&folder).expect("the lab's authority is whole");
+        }
+        Authority::create(&folder).expect("an authority can be made")
+    }
+
+    /// A raw peer of agent `agent://default/lab/NAME` with a certificate of the lab's authority.
+    ///
+    /// # Panics
+    /// If the name is none.
+    pub fn raw(&self, name: &str) -> RawIdentity {
+        let agent = format!("agent://default/lab/{name}");
+        let node = name.parse().expect("the test names a node");
+        let parsed = agent.parse().expect("the test names an agent");
+        let issued = self.authority().issue(&parsed, &node, DEFAULT_VALIDITY).expect("the authority issues");
+        RawIdentity::mtls(&agent, name, &issued.cert, &issued.key)
+    }
+
     /// A node that listens on a free port.
     pub fn provider(&self, name: &str) -> NodeBuilder {
         self.builder(name).listen("127.0.0.1:0")
@@ -73,10 +107,119 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 /// If it does not come to hold.
-pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    until(what, PATIENCE, holds).await;
+}
+
+/// Waits until something holds that has a time to do so.
+///
+/// # Panics
+/// If it does not within `patience`.
+pub async fn until(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
     while !holds() {
-        assert!(Instant::now() < deadline, "does not come about: {what}");
+        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Memory of this process that is in use, in bytes; `None` where the system does not say.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Counts handlers: how many have begun, how many are at work. Cheap to clone; all clones are one gauge.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    begun: AtomicUsize,
+    running: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// A handler at work: held by it, dropped with it.
+#[derive(Debug)]
+pub struct AtWork(Gauge);
+
+impl Gauge {
+    /// A handler begins.
+    pub fn begin(&self) -> AtWork {
+        self.0.begun.fetch_add(1, Ordering::SeqCst);
+        let running = self.0.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(running, Ordering::SeqCst);
+        AtWork(self.clone())
+    }
+
+    /// How many have begun.
+    pub fn begun(&self) -> usize {
+        self.0.begun.load(Ordering::SeqCst)
+    }
+
+    /// How many are at work.
+    pub fn running(&self) -> usize {
+        self.0.running.load(Ordering::SeqCst)
+    }
+
+    /// The most that were at work at once.
+    pub fn most(&self) -> usize {
+        self.0.most.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A node that can be killed: it runs in a runtime of its own, which ends without a word to anybody.
+#[derive(Debug)]
+pub struct Victim {
+    runtime: Option<tokio::runtime::Runtime>,
+    node: Option<Node>,
+}
+
+impl Victim {
+    /// Starts the node.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start(builder: NodeBuilder) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime can be made");
+        let node =
+            runtime.spawn(builder.start()).await.expect("starting does not panic").expect("the node starts");
+        Self { runtime: Some(runtime), node: Some(node) }
+    }
+
+    /// The node.
+    ///
+    /// # Panics
+    /// Never: it lives until [`kill`](Self::kill).
+    pub fn node(&self) -> &Node {
+        self.node.as_ref().expect("a victim lives until it is killed")
+    }
+
+    /// As `kill -9`: its sockets close, and it says nothing.
+    pub fn kill(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+        drop(self.node.take());
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }

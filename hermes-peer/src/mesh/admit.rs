@@ -60,7 +60,7 @@ impl Mesh {
     async fn twin(&self, peer: &Peer, newcomer: &Authenticated) -> Option<Fault> {
         let standing = peer.ready_link()?;
         let is_other_agent = standing.peer().agent() != newcomer.identity.agent();
-        if !is_other_agent && newcomer.epoch <= standing.epoch() {
+        if !is_other_agent && newcomer.epoch == standing.epoch() {
             return None;
         }
         // A process that has died leaves a connection that does not answer.
@@ -112,8 +112,10 @@ impl Mesh {
         facts.connections = 1;
         facts.dialled_here = is_dialled_here;
         facts.epoch = Some(established.authenticated.epoch);
+        // Another process may provide something else: it has not said yet.
+        facts.is_known = false;
         facts.agent = Some(established.authenticated.identity.agent().clone());
-        drop(facts);
+        // Under the lock: whoever ends the link before must find this one.
         self.begin_link(peer, established)
     }
 
@@ -272,11 +274,13 @@ impl Mesh {
     /// The link will not go on.
     pub(super) fn over(self: &Arc<Self>, peer: &Arc<Peer>, link: &Arc<LinkHandle>, why: &str) {
         self.ended(peer, link, None, why);
+        let mut facts = peer.state.lock();
+        // Under the lock, as `place` is: a link that has just taken this one's place stays.
         if peer.link.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             peer.link.store(None);
-            let mut facts = peer.state.lock();
             facts.linked_since = None;
             facts.is_draining = false;
+            facts.is_known = false;
             facts.last_error.get_or_insert_with(|| why.to_owned());
             drop(facts);
             peer.advertised.store(Arc::default());

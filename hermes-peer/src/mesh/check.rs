@@ -1,19 +1,16 @@
 //! Bodies against their schemas, both ways.
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use hermes_peer_proto::wire::ContentType;
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
 
 use crate::mesh::dispatch::Registered;
-use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::schema::Compiled;
 use crate::schema::Violation;
@@ -40,53 +37,10 @@ pub(crate) fn check_items(
         .boxed()
 }
 
-/// The handler's answer, checked; of a stream each item as it comes, until the deadline.
-pub(crate) fn check_output(
-    answer: Answer,
-    registered: &Arc<Registered>,
-    deadline: Instant,
-) -> Result<Answer, Fault> {
+/// What a handler gave: the result, or one item of it.
+pub(crate) fn check_result(body: &Body, registered: &Registered) -> Result<(), Fault> {
     let what = format!("the result of `{}`", registered.info.name);
-    Ok(match answer {
-        Answer::Value(body) => {
-            check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-            Answer::Value(body)
-        }
-        Answer::NeedsInput(body) => Answer::NeedsInput(body),
-        Answer::Stream(items) => {
-            let registered = registered.clone();
-            let checked = items.map(move |item| {
-                let body = item?;
-                check_json(&body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput)?;
-                Ok(body)
-            });
-            let over = futures_util::stream::once(async move {
-                tokio::time::sleep_until(deadline).await;
-                Err(Fault::new(ErrorCode::DeadlineExceeded, "the deadline struck while items still came"))
-            });
-            Answer::Stream(until_deadline(checked.boxed(), over.boxed()))
-        }
-    })
-}
-
-/// The items, cut off by `over` when that comes first.
-fn until_deadline(
-    mut items: BoxStream<'static, Result<Body, Fault>>,
-    mut over: BoxStream<'static, Result<Body, Fault>>,
-) -> BoxStream<'static, Result<Body, Fault>> {
-    let mut is_over = false;
-    futures_util::stream::poll_fn(move |cx| {
-        if is_over {
-            return Poll::Ready(None);
-        }
-        if let Poll::Ready(item) = items.poll_next_unpin(cx) {
-            return Poll::Ready(item);
-        }
-        let late = std::task::ready!(over.poll_next_unpin(cx));
-        is_over = true;
-        Poll::Ready(late)
-    })
-    .boxed()
+    check_json(body, registered.output.as_ref(), &what, ErrorCode::InvalidOutput).map(drop)
 }
 
 fn check_json(

@@ -97,6 +97,7 @@ impl Mesh {
     /// Ends when nothing is known of the peer any more.
     async fn dial_loop(self: &Arc<Self>, peer: &Arc<Peer>) {
         let mut backoff = Backoff::new(self.settings.reconnect_min, self.settings.reconnect_max);
+        let mut is_first = true;
         loop {
             let changed = peer.changed.notified();
             tokio::pin!(changed);
@@ -115,11 +116,13 @@ impl Mesh {
             }
             if !self.is_dialled_now(peer) {
                 changed.await;
+                is_first = true;
                 continue;
             }
-            // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing.
-            let is_first = peer.state.lock().failures == 0 && peer.link.load().is_none();
-            if !is_first {
+            // Both sides may have lost the link at the same moment: the jitter keeps their dials from crossing. And a peer
+            // that refuses this node only when the link is up, as one that knows its twin does, is not hammered.
+            let is_pausing = !std::mem::replace(&mut is_first, false) || peer.link.load().is_some();
+            if is_pausing {
                 Self::pause(peer, backoff.next(fastrand::f64())).await;
             }
             if peer.is_linked() || self.dial_any(peer, &addresses).await {

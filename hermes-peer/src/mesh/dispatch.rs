@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -32,7 +33,7 @@ use crate::link::StreamHandle;
 use crate::mesh::admission::Admission;
 use crate::mesh::check::check_input;
 use crate::mesh::check::check_items;
-use crate::mesh::check::check_output;
+use crate::mesh::check::check_result;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::handler::CURRENT;
@@ -73,17 +74,13 @@ pub(crate) struct Request {
 }
 
 impl Mesh {
-    /// A request has come in whole. Short handlers are answered before this returns, without a task of their own.
+    /// A request has come in whole. It gets a task of its own: a handler that computes without a pause must not hold up the
+    /// link that brought it.
     pub(crate) fn serve(self: &Arc<Self>, link: &LinkHandle, stream: StreamId) {
         let stream = Arc::new(StreamHandle::of_peer(link.clone(), stream));
         let cx = std::task::Context::from_waker(std::task::Waker::noop());
         let Poll::Ready(Ok(Some(received))) = stream.poll_read(&cx) else { return };
-        let serving = self.clone().serve_stream(stream, received);
-        let mut serving = Box::pin(serving);
-        let mut cx = cx;
-        if serving.as_mut().poll(&mut cx).is_pending() {
-            self.tracker.spawn(serving);
-        }
+        self.tracker.spawn(self.clone().serve_stream(stream, received));
     }
 
     async fn serve_stream(self: Arc<Self>, stream: Arc<StreamHandle>, received: Received) {
@@ -112,24 +109,15 @@ impl Mesh {
         };
         let cancelled = request.cancelled.clone();
         let watched = cancelled.clone();
-        let mut run = Box::pin(self.clone().run(request));
-        let outcome = match futures_util::poll!(run.as_mut()) {
-            Poll::Ready(outcome) => {
-                // Items go on long after the handler that gave them.
-                if let Ok((Answer::Stream(_), _)) = &outcome {
-                    stream.watch_cancel(move |_| watched.cancel());
-                }
-                outcome
-            }
-            Poll::Pending => {
-                stream.watch_cancel(move |_| watched.cancel());
-                run.await
-            }
-        };
-        match outcome {
+        // Before the handler begins: one that streams may answer at once, and its items are stopped in the same way.
+        stream.watch_cancel(move |_| watched.cancel());
+        let deadline = request.deadline;
+        match self.clone().run(request).await {
             // The link has answered already: nothing that comes late overwrites it.
             _ if cancelled.is_cancelled() => stream.conclude(),
-            Ok((answer, writes)) => self.send_answer(&stream, &seen, answer, writes, &cancelled).await,
+            Ok((answer, writes)) => {
+                self.send_answer(&stream, &seen, answer, writes, (&cancelled, deadline)).await;
+            }
             Err(fault) => {
                 seen.answer(&self, MessageKind::Error, 0, Some(fault.code), &[]);
                 self.send_fault(&stream, &fault);
@@ -260,7 +248,7 @@ impl Mesh {
                 return Err(Fault::new(ErrorCode::DeadlineExceeded, message));
             }
         };
-        let answer = check_output(answer, &registered, deadline)?;
+        let answer = self.check_output(answer, &registered)?;
         let writes = scope.slots.lock().take_writes();
         Ok((answer, writes))
     }
@@ -282,7 +270,30 @@ impl Mesh {
             on_behalf_of: envelope.on_behalf_of.clone(),
             budget: envelope.budget,
             attempt: envelope.attempt,
-            cancelled: request.cancelled.clone(),
+            // A child: what ends with the deadline is the handler, and its caller is still to be told.
+            cancelled: request.cancelled.child_token(),
+        })
+    }
+
+    /// The handler's answer, checked; of a stream each item as it comes.
+    fn check_output(self: &Arc<Self>, answer: Answer, registered: &Arc<Registered>) -> Result<Answer, Fault> {
+        Ok(match answer {
+            Answer::Value(body) => {
+                check_result(&body, registered)?;
+                Answer::Value(body)
+            }
+            Answer::NeedsInput(body) => Answer::NeedsInput(body),
+            Answer::Stream(items) => {
+                let (mesh, registered) = (self.clone(), registered.clone());
+                // The author's code runs in the stream as it does in the handler.
+                let checked = AssertUnwindSafe(items).catch_unwind().map(move |item| {
+                    let body =
+                        item.unwrap_or_else(|panic| Err(mesh.panicked(&registered.info.name, &*panic)))?;
+                    check_result(&body, &registered)?;
+                    Ok(body)
+                });
+                Answer::Stream(checked.boxed())
+            }
         })
     }
 

@@ -89,15 +89,7 @@ impl Mesh {
         let peer = self.peers.get(received.node());
         let link = peer.as_ref().and_then(|peer| peer.link.load_full());
         let Some(wish) = received.resume() else {
-            if self.peers.linked() >= self.settings.max_connections {
-                let mut fault = Fault::new(
-                    ErrorCode::Overloaded,
-                    "this node has as many peers as it takes (`limits.max_connections`)",
-                );
-                fault.retry_after_ms =
-                    Some(u64::from(self.settings.reconnect_max.subsec_millis()).max(5_000));
-                return Err(fault);
-            }
+            self.check_room()?;
             return Ok((received, new_link, Resumption::New));
         };
         let resumed = link.filter(|link| {
@@ -106,10 +98,13 @@ impl Mesh {
                 && link.peer().agent() == received.agent()
                 && !link.is_ended()
         });
-        let Some(link) = resumed else {
-            return Ok((received, new_link, Resumption::Refused { received: None }));
-        };
-        let Some(secret) = link.secrets().into_iter().find(|secret| received.verify_resume(secret)) else {
+        let proven = resumed.and_then(|link| {
+            let secret = link.secrets().into_iter().find(|secret| received.verify_resume(secret))?;
+            Some((link, secret))
+        });
+        let Some((link, secret)) = proven else {
+            // Room is kept for links that go on, not for whoever wishes.
+            self.check_room()?;
             return Ok((received, new_link, Resumption::Refused { received: None }));
         };
         // The old connection ends first, so that the count told is final.
@@ -119,5 +114,17 @@ impl Mesh {
         }
         let (received_count, _) = link.resume_state();
         Ok((received, new_link, Resumption::Continue { received: received_count, secret }))
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        if self.peers.linked() < self.settings.max_connections {
+            return Ok(());
+        }
+        let mut fault = Fault::new(
+            ErrorCode::Overloaded,
+            "this node has as many peers as it takes (`limits.max_connections`)",
+        );
+        fault.retry_after_ms = u64::try_from(self.settings.reconnect_max.as_millis()).ok();
+        Err(fault)
     }
 }

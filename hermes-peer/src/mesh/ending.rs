@@ -11,6 +11,9 @@ use crate::mesh::call::Verdict;
 use crate::mesh::call::ended_already;
 use crate::observe::MessageKind;
 
+/// What a caller reads when the deadline strikes a stream of items.
+pub(super) const STILL_ITEMS: &str = "the deadline struck while items still came";
+
 impl Exchange {
     pub(super) fn failed(&mut self, body: &[u8]) -> Fault {
         let mut fault = Fault::decode(body)
@@ -73,6 +76,10 @@ impl Exchange {
             fault.may_have_run = true;
             self.is_over = true;
             self.observe(MessageKind::Error, 0, Some(ErrorCode::DeadlineExceeded), Vec::new());
+        } else if let Route::LocalItems(_) = &self.route {
+            STILL_ITEMS.clone_into(&mut fault.message);
+            fault.may_have_run = true;
+            self.is_over = true;
         }
         fault
     }

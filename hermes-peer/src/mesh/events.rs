@@ -217,6 +217,8 @@ impl Mesh {
     /// Tells every peer whenever that changes.
     pub(crate) async fn look_after_interests(self: Arc<Self>) {
         let mut revision = self.subscriptions.revision();
+        // Something may have been subscribed to, and a link come up, before this task had its first turn.
+        revision.mark_changed();
         loop {
             tokio::select! {
                 () = self.shutdown.cancelled() => return,

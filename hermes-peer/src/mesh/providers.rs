@@ -171,6 +171,12 @@ impl Mesh {
 
     /// Makes the index anew from what linked peers advertise.
     pub(crate) fn rebuild_providers(&self) {
+        // Two peers may say at the same moment what they provide: the index that is made last has seen both.
+        self.providers.rcu(|_| self.provider_index());
+        self.news.notify_waiters();
+    }
+
+    fn provider_index(&self) -> HashMap<CapabilityName, Vec<Provider>> {
         let mut index: HashMap<CapabilityName, Vec<Provider>> = HashMap::new();
         for peer in self.peers.all() {
             if peer.link.load().is_none() || peer.state.lock().is_draining {
@@ -181,8 +187,7 @@ impl Mesh {
                 index.entry(info.name.clone()).or_default().push(provider);
             }
         }
-        self.providers.store(Arc::new(index));
-        self.news.notify_waiters();
+        index
     }
 
     /// All providers of a capability that are linked now, or of all.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use hermes_peer_proto::protocol::SendRefused;
@@ -17,6 +18,7 @@ use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::SlotValue;
 
 use crate::link::StreamHandle;
+use crate::mesh::ending::STILL_ITEMS;
 use crate::mesh::handler::Answer;
 use crate::mesh::handler::Body;
 use crate::mesh::message::outgoing;
@@ -31,7 +33,7 @@ impl Mesh {
         seen: &Seen,
         answer: Answer,
         writes: Vec<SlotValue>,
-        cancelled: &CancellationToken,
+        (cancelled, deadline): (&CancellationToken, Instant),
     ) {
         let (body, outcome) = match answer {
             Answer::Value(body) => (body, Outcome::Value),
@@ -41,6 +43,11 @@ impl Mesh {
                 let sent = tokio::select! {
                     sent = sending => sent,
                     () = cancelled.cancelled() => return stream.conclude(),
+                    // Also while the caller takes nothing: an item that waits for its window is no reason to wait for ever.
+                    () = tokio::time::sleep_until(deadline) => {
+                        cancelled.cancel();
+                        Err(Fault::new(ErrorCode::DeadlineExceeded, STILL_ITEMS))
+                    }
                 };
                 match sent {
                     Ok(()) => (

@@ -158,8 +158,6 @@ impl Mesh {
             facts.failures = 0;
             facts.last_error = None;
             facts.is_draining = false;
-            // Another process may provide something else: it has not said yet.
-            facts.is_known &= is_resumed;
         }
         let identity = link.peer();
         if is_resumed {

@@ -87,8 +87,9 @@ fn a_heartbeat_longer_than_a_session_is_warned_about() {
 
 #[test]
 fn a_size_has_a_unit_and_is_exact() {
-    let size =
-        |text: &str| parse(&format!("limits: {{ memory: {text} }}")).map(|config| config.limits.memory);
+    let size = |text: &str| {
+        parse(&format!("session: {{ max_bytes: {text} }}")).map(|config| config.session.max_bytes)
+    };
     for (text, bytes) in [
         ("64MiB", 64 << 20),
         ("16777216B", 16 << 20),
