@@ -26,7 +26,7 @@ async fn echo(input: u32) -> Result<u32, Failure> {
 /// Writes a file of this text, and gives what is said when it is loaded.
 fn refused_file(folder: &Path, text: &str) -> String {
     let path = folder.join("peers.yaml");
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, text).expect("the folder is there");
     let error = Config::load(&path).expect_err("it is refused").to_string();
     error.replace(&format!("{}", path.display()), "FILE")
 }
@@ -126,11 +126,15 @@ async fn a_port_that_is_taken_is_named_with_a_remedy() {
 /// Certificates of an authority in this folder, under these names.
 fn issue(folder: &Path, authority: &str, agent: &str, name: &str) {
     let home = folder.join(authority);
-    std::fs::create_dir_all(&home).unwrap();
-    let authority = Authority::open(&home).or_else(|_| Authority::create(&home)).unwrap();
-    let issued =
-        authority.issue(&agent.parse().unwrap(), &"a-01".parse().unwrap(), DEFAULT_VALIDITY).unwrap();
-    issued.save(&folder.join(format!("{name}.pem")), &folder.join(format!("{name}.key"))).unwrap();
+    std::fs::create_dir_all(&home).expect("a folder can be made");
+    let authority =
+        Authority::open(&home).or_else(|_| Authority::create(&home)).expect("an authority can be made");
+    let issued = authority
+        .issue(&agent.parse().expect("an agent"), &"a-01".parse().expect("a node"), DEFAULT_VALIDITY)
+        .expect("the authority issues");
+    issued
+        .save(&folder.join(format!("{name}.pem")), &folder.join(format!("{name}.key")))
+        .expect("the folder is there");
 }
 
 #[tokio::test]

@@ -24,8 +24,8 @@ use hermes_peer_proto::wire::Frame;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::StreamId;
-use hermes_peer_proto::wire::WireError;
 
+use super::drive_end::DriveEnd;
 use super::handle::Core;
 use super::handle::LinkHandle;
 use super::handle::Stop;
@@ -40,25 +40,6 @@ const READ_SIZE: usize = 64 * 1024;
 const ROUNDS: usize = 32;
 /// A write that makes no progress for this long ends the connection.
 const WRITE_STALL: std::time::Duration = std::time::Duration::from_secs(10);
-
-/// Why a driver came to its end.
-#[derive(Debug)]
-pub(crate) enum DriveEnd {
-    /// The link is on another connection, or was ended: nothing to do.
-    Superseded,
-    /// This side closed it.
-    Closed,
-    /// The peer closed it without a word.
-    ClosedByPeer,
-    /// The connection broke.
-    Lost(io::Error),
-    /// The peer was silent for too long.
-    Silent,
-    /// Nothing could be written for too long.
-    Stalled,
-    /// The peer broke the protocol, or said that we did.
-    Misbehaved(PeerMisbehaved),
-}
 
 /// Drives one connection of a link until it ends. Spawn it.
 pub(crate) struct LinkDriver {
@@ -405,11 +386,5 @@ impl Future for LinkDriver {
 impl std::fmt::Debug for LinkDriver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LinkDriver").field("link", &self.link).finish_non_exhaustive()
-    }
-}
-
-impl From<WireError> for DriveEnd {
-    fn from(error: WireError) -> Self {
-        Self::Misbehaved(error.into())
     }
 }

@@ -13,10 +13,6 @@ use tokio::io::AsyncRead;
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
-use hermes_peer_proto::protocol::PeerMisbehaved;
-
-use super::driver::DriveEnd;
-
 /// How long the peer has to read the last words and close: several round trips around the world, and less than the second
 /// that a shutdown waits for its connections.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -24,17 +20,6 @@ const PATIENCE: Duration = Duration::from_millis(700);
 const READ_SIZE: usize = 16 * 1024;
 /// Reads until others get a turn.
 const ROUNDS: usize = 16;
-
-impl DriveEnd {
-    /// This side closes, and its last words are worth waiting for.
-    pub(super) fn is_by_this_side(&self) -> bool {
-        match self {
-            Self::Closed => true,
-            Self::Misbehaved(error) => !matches!(error, PeerMisbehaved::Closed(_)),
-            _ => false,
-        }
-    }
-}
 
 /// Waits for the peer's end.
 pub(super) struct Linger(Pin<Box<Sleep>>);

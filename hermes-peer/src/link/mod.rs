@@ -9,6 +9,7 @@
 //! The driver reads and writes in one task as two halves that never wait for each other, nor for a consumer.
 
 mod backoff;
+mod drive_end;
 mod driver;
 mod establish;
 mod handle;
@@ -18,7 +19,7 @@ mod stream;
 mod upward;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use driver::DriveEnd;
+pub(crate) use drive_end::DriveEnd;
 pub(crate) use driver::LinkDriver;
 pub(crate) use establish::EstablishError;
 pub(crate) use establish::Established;

@@ -310,17 +310,3 @@ enum Placed {
     Duplicate(Box<Established>),
     Broken(PeerMisbehaved),
 }
-
-impl std::fmt::Display for DriveEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Superseded => f.write_str("another connection carries the link"),
-            Self::Closed => f.write_str("this node closed it"),
-            Self::ClosedByPeer => f.write_str("the peer closed the connection"),
-            Self::Lost(error) => write!(f, "the connection broke: {error}"),
-            Self::Silent => f.write_str("the peer was silent for too long"),
-            Self::Stalled => f.write_str("nothing could be written for 10 s"),
-            Self::Misbehaved(error) => error.fmt(f),
-        }
-    }
-}

@@ -88,11 +88,7 @@ impl Mesh {
         if !targets.local.is_empty() {
             let key = envelope.idempotency_key.clone().unwrap_or_default();
             if self.subscriptions.is_new(&self.agent, &key, now) {
-                let event = Arc::new(Event {
-                    topic: topic.clone(),
-                    envelope: envelope.clone(),
-                    body: body.bytes.clone(),
-                });
+                let event = Arc::new(Event { topic, envelope: envelope.clone(), body: body.bytes.clone() });
                 targets.local.iter().for_each(|queue| queue.push(event.clone()));
             }
         }

@@ -21,6 +21,7 @@ mod machine;
 mod outbound;
 mod receive;
 mod reconnect;
+mod statements;
 mod stream;
 mod transmit;
 mod window;
