@@ -1,5 +1,7 @@
 //! Events between nodes: they go where somebody wants them, once, and a slow subscriber is told what it missed.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;

@@ -1,5 +1,7 @@
 //! Promise 3 within one process's life: a call with a key runs its handler once, and a repeat gets the first answer.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,6 @@
 //! Nodes that have shut down leave no task, no socket and no descriptor. Alone in its process, whose descriptors it counts.
+
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
 #![cfg(target_os = "linux")]
 
 use std::time::Duration;

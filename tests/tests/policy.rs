@@ -1,6 +1,8 @@
 //! Who may do what, as the node at the other end proved who it is. Nodes prove themselves by a shared token here: with a
 //! development CA they would be processes of one user, who may do everything.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use std::time::Duration;
 
 use hermes_peer::Access;

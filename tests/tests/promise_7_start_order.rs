@@ -1,6 +1,8 @@
 //! Promise 7: start order does not matter. Peers that are not up yet are linked when they come, and so are those that come
 //! again.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use std::net::TcpListener;
 use std::time::Duration;
 use std::time::Instant;

@@ -68,11 +68,11 @@ impl Gate {
 
     async fn pass(&self) {
         self.entered.add_permits(1);
-        self.leave.acquire().await.unwrap().forget();
+        self.leave.acquire().await.expect("the gate stays").forget();
     }
 
     async fn someone_entered(&self) {
-        self.entered.acquire().await.unwrap().forget();
+        self.entered.acquire().await.expect("the gate stays").forget();
     }
 }
 
@@ -107,14 +107,15 @@ async fn both(text: String, context: Context) -> Result<Value, Failure> {
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, CallError>) -> ErrorCode {
-    result.unwrap_err().code()
+    result.expect_err("it fails").code()
 }
 
 async fn pair(lab: &Lab, gate: &Arc<Gate>, timeout: Duration) -> (Node, Node) {
     let builder = lab.provider("provider").capability(detect).capability(read).capability(add);
     let builder = builder.capability(peek).capability(poke).capability(slow).capability(slow_items);
-    let provider = builder.state(gate.clone()).start().await.unwrap();
-    let caller = lab.caller_of("caller", &provider).session_timeout(timeout).start().await.unwrap();
+    let provider = builder.state(gate.clone()).start().await.expect("the provider starts");
+    let caller =
+        lab.caller_of("caller", &provider).session_timeout(timeout).start().await.expect("the caller starts");
     (provider, caller)
 }
 
@@ -327,6 +328,6 @@ async fn ten_thousand_sessions_that_nobody_closes_are_gone_after_their_timeout()
 
 /// How many sessions the caller says that it holds.
 async fn gauge(provider: &Node) -> u64 {
-    let facts: Value = provider.call("hermes.node", &()).to("caller").await.unwrap();
-    facts["sessions"].as_u64().unwrap()
+    let facts: Value = provider.call("hermes.node", &()).to("caller").await.expect("the caller answers");
+    facts["metrics"]["sessions"].as_u64().expect("a count")
 }

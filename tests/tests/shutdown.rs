@@ -1,5 +1,7 @@
 //! Shutting down: what runs ends, what is new goes elsewhere, and nothing is left behind.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use std::net::TcpListener;
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! What does not fit its schema never reaches a handler, and what a handler gives that does not fit never reaches a caller.
 
+#![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
+
 use hermes_peer::Body;
 use hermes_peer::CallError;
 use hermes_peer::Capability;
@@ -252,7 +254,7 @@ async fn bytes_that_are_no_json_do_not_get_past_a_schema() {
 async fn a_wrong_result_is_the_providers_fault_and_does_not_arrive() {
     let integer = r#"{"type":"integer"}"#;
     let mut streams = ByHand::new("wrong.item", "", integer, |_| {
-        Reply::items(Items::from_iter(["1", "2", "\"three\"", "4"].map(|text| Body::json(text))))
+        Reply::items(Items::from_iter(["1", "2", "\"three\"", "4"].map(Body::json)))
     });
     streams.info.streams = true;
     let lab = Lab::new();

@@ -26,7 +26,7 @@ pub(crate) enum DriveEnd {
 
 impl DriveEnd {
     /// This side closes, and its last words are worth waiting for.
-    pub(super) fn is_by_this_side(&self) -> bool {
+    pub(crate) fn is_by_this_side(&self) -> bool {
         match self {
             Self::Closed => true,
             Self::Misbehaved(error) => !matches!(error, PeerMisbehaved::Closed(_)),

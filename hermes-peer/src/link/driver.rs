@@ -29,7 +29,7 @@ use super::drive_end::DriveEnd;
 use super::handle::Core;
 use super::handle::LinkHandle;
 use super::handle::Stop;
-use super::linger::Linger;
+use super::linger::linger;
 use super::stream::StreamLost;
 use super::upward::Upward;
 use crate::transport::tls::TlsConnection;
@@ -55,7 +55,6 @@ pub(crate) struct LinkDriver {
     sleep: Pin<Box<Sleep>>,
     sleeps_until: Option<Instant>,
     closing: Option<DriveEnd>,
-    linger: Option<Linger>,
     todo: Vec<Todo>,
 }
 
@@ -87,7 +86,6 @@ impl LinkDriver {
             sleep: Box::pin(tokio::time::sleep_until(Instant::now())),
             sleeps_until: None,
             closing: None,
-            linger: None,
             todo: Vec::new(),
         }
     }
@@ -96,6 +94,11 @@ impl LinkDriver {
     pub(crate) fn with_input(mut self, input: BytesMut) -> Self {
         self.input = input;
         self
+    }
+
+    /// After the end, when all is cleared up: gives the peer time to read what this side said last.
+    pub(crate) async fn linger(mut self) {
+        linger(&mut self.connection).await;
     }
 
     fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<DriveEnd> {
@@ -283,19 +286,8 @@ impl LinkDriver {
             }
         }
         let Some(end) = self.closing.take() else { return Poll::Pending };
-        if self.linger.is_none() {
-            match Pin::new(&mut self.connection).poll_shutdown(cx) {
-                Poll::Ready(Ok(())) if end.is_by_this_side() => {}
-                Poll::Ready(_) => return Poll::Ready(Err(end)),
-                Poll::Pending => {
-                    self.closing = Some(end);
-                    return Poll::Pending;
-                }
-            }
-        }
-        let linger = self.linger.get_or_insert_with(Linger::new);
-        match linger.poll(&mut self.connection, &mut self.input, cx) {
-            Poll::Ready(()) => Poll::Ready(Err(end)),
+        match Pin::new(&mut self.connection).poll_shutdown(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(end)),
             Poll::Pending => {
                 self.closing = Some(end);
                 Poll::Pending

@@ -206,12 +206,16 @@ impl Mesh {
         peer: Arc<Peer>,
         link: Arc<LinkHandle>,
         generation: u64,
-        driver: LinkDriver,
+        mut driver: LinkDriver,
     ) {
         let mesh = self.clone();
         self.tracker.spawn(async move {
-            let end = driver.await;
+            let end = (&mut driver).await;
+            let is_lingering = end.is_by_this_side();
             mesh.connection_ended(&peer, &link, generation, end);
+            if is_lingering {
+                driver.linger().await;
+            }
         });
     }
 

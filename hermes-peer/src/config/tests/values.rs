@@ -133,7 +133,6 @@ fn limits_that_contradict_each_other_are_refused() {
     for (text, piece) in [
         ("{ reconnect_min: 20s }", "more than `limits.reconnect_max`"),
         ("{ stream_window: 16MiB }", "more than `limits.link_window`"),
-        ("{ memory: 1MiB }", "more than `limits.memory`"),
         ("{ unauthenticated: 8 }", "more than `limits.unauthenticated`"),
     ] {
         assert_refused(&format!("limits: {text}"), &["f.yaml:1:", piece]);
