@@ -14,9 +14,8 @@
 //! a message has the header that the message would have had, so whoever waits for the one can read the other.
 //!
 //! Each step consumes the one before it, so the only way to own an [`Authenticated`] is to have passed them all. The driver
-//! ends a handshake that takes longer than
-//! [`HANDSHAKE_TIMEOUT`](super::limits::HANDSHAKE_TIMEOUT), and sends [`HandshakeError::refusal`] before it closes a connection that
-//! came to nothing.
+//! ends a handshake that takes longer than [`HANDSHAKE_TIMEOUT`](super::limits::HANDSHAKE_TIMEOUT), and sends the
+//! [`refusal`](crate::protocol::HandshakeError::refusal) before it closes a connection that came to nothing.
 
 mod acceptor;
 mod initiator;
