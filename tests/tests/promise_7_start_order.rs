@@ -63,6 +63,23 @@ async fn a_call_made_before_its_provider_exists_gets_its_result_when_that_comes(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_capability_waits_also_for_a_node_that_it_knows_nothing_of() {
+    let lab = Lab::new();
+    let caller = lab.provider("caller").start().await.unwrap();
+    let wait = caller.wait_for("demo.node", PATIENCE);
+    let dialling = async {
+        // Something else comes first, and provides nothing.
+        let _other = lab.caller_of("other", &caller).start().await.unwrap();
+        eventually("the other is linked", || is_linked(&caller, "other")).await;
+        lab.caller_of("provider", &caller).capability(node).start().await.unwrap()
+    };
+    let (waited, _provider) = tokio::join!(wait, dialling);
+    waited.unwrap();
+    let error = caller.wait_for("demo.nothing", Duration::from_millis(50)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_finds_a_provider_that_came_long_after_the_last_attempt() {
     let lab = Lab::new();
     let address = free_address();

@@ -279,14 +279,14 @@ impl Node {
         self.running.mesh.peers.all().iter().map(|peer| peer.view(now)).collect()
     }
 
-    /// Waits until somebody provides the capability.
+    /// Waits until somebody provides the capability: a peer that this node knows, or one that dials it.
     ///
     /// # Errors
     /// `UNAVAILABLE` or `NOT_FOUND`, with who could not be reached and why, if nobody does within `patience`.
     pub async fn wait_for(&self, capability: &str, patience: Duration) -> Result<(), CallError> {
         let mut order = Order::new(capability.parse()?, Body::json("null"));
         order.provider_wait = Some(patience);
-        self.running.mesh.find_provider(&order, &[], Instant::now() + patience).await?;
+        self.running.mesh.await_provider(&order, Instant::now() + patience).await?;
         Ok(())
     }
 

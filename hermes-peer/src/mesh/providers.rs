@@ -195,6 +195,19 @@ impl Mesh {
         self.providers.load_full()
     }
 
+    /// Waits for a provider, also for one that nothing is known of yet and that dials this node.
+    pub(crate) async fn await_provider(&self, order: &Order, give_up: Instant) -> Result<(), Fault> {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let Err(fault) = self.find_provider(order, &[], give_up).await else { return Ok(()) };
+            if Instant::now() >= give_up || tokio::time::timeout_at(give_up, news).await.is_err() {
+                return Err(fault);
+            }
+        }
+    }
+
     /// Somebody for a call: `None` is this node itself. Waits for those who may provide it and are not there yet.
     pub(crate) async fn find_provider(
         &self,
