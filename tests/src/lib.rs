@@ -98,6 +98,26 @@ pub fn endpoint(node: &Node) -> String {
     node.address().expect("the node listens").to_string()
 }
 
+/// An address where nobody listens now. Its port is none of those that the system gives out by itself, so that nobody
+/// comes upon it by chance before it is used.
+///
+/// # Panics
+/// If there is no such port.
+pub fn free_address() -> String {
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    const PORTS: std::ops::Range<usize> = 10_000..32_000;
+    // Other processes of the same test run begin somewhere else.
+    let begin = usize::try_from(std::process::id()).unwrap_or_default() * 97;
+    for _ in PORTS {
+        let step = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let address = format!("127.0.0.1:{}", PORTS.start + (begin + step) % PORTS.len());
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
+    panic!("every port is taken")
+}
+
 /// How long something that has to happen may take: far longer than it does, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked for.

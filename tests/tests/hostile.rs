@@ -25,8 +25,10 @@ use hermes_peer_proto::wire::Flags;
 use hermes_peer_proto::wire::Frame;
 use hermes_peer_proto::wire::Header;
 use hermes_peer_proto::wire::Interest;
+use hermes_peer_proto::wire::Merge;
 use hermes_peer_proto::wire::MessageType;
 use hermes_peer_proto::wire::Payload;
+use hermes_peer_proto::wire::SlotValue;
 use hermes_peer_proto::wire::StreamId;
 use hermes_peer_proto::wire::Subscribe;
 use hermes_peer_proto::wire::Window;
@@ -435,4 +437,38 @@ async fn a_flood_from_one_peer_leaves_the_others_their_turn() {
     assert!(calls > 20, "{calls} calls beside the flood");
     assert!(gauge.most() <= 200, "{} handlers at once", gauge.most());
     until("what was cancelled has stopped", 2 * SECOND, || gauge.running() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_writes_no_slot_that_its_capability_does_not_declare() {
+    let lab = Lab::new();
+    let owner = lab.provider("owner").start().await.unwrap();
+    let mut raw = Raw::dial(&lab.raw("raw"), &endpoint(&owner)).await;
+    let mut info = CapabilityInfo::new("demo.write".parse().unwrap());
+    info.writes = vec!["mine".parse().unwrap()];
+    let capabilities = vec![info];
+    raw.send(&control(
+        MessageType::Advertise,
+        0,
+        &Advertise { revision: 1, part: 0, parts: 1, capabilities },
+    ))
+    .await;
+    owner.wait_for("demo.write", PATIENCE).await.unwrap();
+    let session = owner.open_session().unwrap();
+    for (slot, stream, expected) in [("mine", 2, None), ("others", 4, Some(ErrorCode::PermissionDenied))] {
+        let answering = async {
+            raw.receive_on(MessageType::Request, stream).await.expect("the owner calls");
+            let mut envelope = Envelope::default();
+            let value = "1".to_owned();
+            envelope.slots =
+                vec![SlotValue { name: slot.parse().unwrap(), version: 0, merge: Merge::Replace, value }];
+            let answer = message(&envelope, b"null");
+            raw.send(&Frame::data(MessageType::Response, StreamId(stream), true, answer)).await;
+        };
+        let calling = owner.call::<()>("demo.write", &()).session(&session).into_future();
+        let (outcome, ()) = tokio::join!(calling, answering);
+        assert_eq!(outcome.err().map(|error| error.code()), expected, "{slot}");
+        let written = session.get::<u64>(slot).unwrap();
+        assert_eq!(written, expected.is_none().then_some(1), "{slot}");
+    }
 }

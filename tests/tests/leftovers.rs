@@ -37,7 +37,8 @@ async fn one_round(lab: &Lab) {
     assert!(provider.shutdown().await);
     drop(caller);
     drop(third);
-    while events.next().await.is_some() {}
+    let ended = async { while events.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(30), ended).await.expect("a node that was dropped has ended");
 }
 
 #[test]

@@ -283,6 +283,8 @@ async fn changes_of_links_are_seen_as_they_come() {
         .expect("it is seen")
     };
     assert_eq!(state(&mut seen, PeerState::Linked).await, "caller");
+    // The caller knows of the link as well: one that it does not know of gets no goodbye.
+    caller.call::<Value>("a.slots", &()).await.unwrap();
     caller.shutdown().await;
     assert_eq!(state(&mut seen, PeerState::Draining).await, "caller");
     assert_eq!(state(&mut seen, PeerState::Down).await, "caller");

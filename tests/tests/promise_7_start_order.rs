@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test whose scene cannot be set fails")]
 
-use std::net::TcpListener;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -19,6 +18,7 @@ use hermes_peer::handler;
 use hermes_peer_tests::Lab;
 use hermes_peer_tests::endpoint;
 use hermes_peer_tests::eventually;
+use hermes_peer_tests::free_address;
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,11 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[capability("demo.node")]
 async fn node(context: Context) -> Result<Value, Failure> {
     context.call("hermes.node", &()).to(context.node().id().as_str()).await.map_err(Into::into)
-}
-
-/// An address where nobody listens now.
-fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 fn is_linked(node: &Node, peer: &str) -> bool {

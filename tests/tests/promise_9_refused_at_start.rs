@@ -16,6 +16,7 @@ use hermes_peer::config::Config;
 use hermes_peer::handler;
 use hermes_peer_tests::Lab;
 use hermes_peer_tests::endpoint;
+use hermes_peer_tests::free_address;
 
 /// Gives back what it gets.
 #[capability("demo.echo")]
@@ -205,13 +206,13 @@ async fn settings_of_the_builder_are_checked_like_those_of_a_file() {
 #[tokio::test]
 async fn after_a_refusal_nothing_listens_and_the_next_start_succeeds() {
     let lab = Lab::new();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = free_address();
     let missing = ["demo.missing".parse().unwrap()];
-    let builder = lab.builder("a").listen(&address.to_string()).capability(echo).expect_capabilities(missing);
+    let builder = lab.builder("a").listen(&address).capability(echo).expect_capabilities(missing);
     refused(builder).await;
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(&address).is_err(), "nobody listens");
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks, 0, "nothing runs");
-    let node = lab.builder("a").listen(&address.to_string()).capability(echo).start().await.unwrap();
-    assert_eq!(endpoint(&node), address.to_string());
+    let node = lab.builder("a").listen(&address).capability(echo).start().await.unwrap();
+    assert_eq!(endpoint(&node), address);
 }

@@ -32,6 +32,7 @@ use hermes_peer_proto::wire::Payload;
 use hermes_peer_proto::wire::SECRET_LEN;
 use hermes_peer_proto::wire::StreamId;
 
+use super::linger::linger;
 use crate::transport::tls::TlsConnection;
 
 /// A connection on which both sides have proven who they are.
@@ -125,6 +126,7 @@ pub(crate) async fn turn_away(established: Established, code: ErrorCode, message
     let mut pipe = Pipe { connection: established.connection, input: established.input };
     let fault = Fault::new(code, message);
     pipe.part(version, &Frame::control(MessageType::Error, StreamId::LINK, fault.encode())).await;
+    linger(&mut pipe.connection).await;
 }
 
 /// Ends a connection that another one makes superfluous: nothing that was sent on it was taken up.
@@ -137,6 +139,8 @@ pub(crate) async fn close_duplicate(established: Established) {
         message: "another connection carries the link".to_owned(),
     };
     pipe.part(version, &Frame::control(MessageType::GoAway, StreamId::LINK, statement.encode())).await;
+    // The peer may have made calls on it already: it has to read that they were not taken.
+    linger(&mut pipe.connection).await;
 }
 
 /// Frames over a connection, one at a time, within the bounds for strangers.

@@ -133,6 +133,12 @@ impl LinkHandle {
         self.version().is_some()
     }
 
+    /// Whether new calls can be made on it now.
+    pub(crate) fn takes_calls(&self) -> bool {
+        let core = self.0.core.lock();
+        core.link.version().is_some() && !core.link.is_going_away()
+    }
+
     /// Whether the link is over for good.
     pub(crate) fn is_ended(&self) -> bool {
         self.0.core.lock().ended.is_some()

@@ -21,6 +21,7 @@ use hermes_peer_proto::wire::Outcome;
 use hermes_peer_proto::wire::SlotValue;
 use hermes_peer_proto::wire::Trace;
 
+use crate::link::LinkHandle;
 use crate::link::StreamHandle;
 use crate::link::StreamLost;
 use crate::mesh::handler::Answer;
@@ -188,15 +189,21 @@ impl Exchange {
                 return Ok(());
             };
             self.tried.push(provider.peer.node.clone());
-            let Some(link) = provider.peer.ready_link() else { continue };
+            let Some(link) = provider.peer.calling_link() else {
+                self.was_not_taken(&provider.peer.node);
+                continue;
+            };
             let priority = self.order.priority.unwrap_or(DEFAULT_PRIORITY);
             let opened = poll_fn(|cx: &mut Context<'_>| link.poll_open(cx, priority));
             let stream = match tokio::time::timeout_at(self.deadline, opened).await {
                 Ok(Ok(stream)) => Arc::new(stream),
-                Ok(Err(_)) => continue,
+                Ok(Err(_)) => {
+                    self.was_not_taken(&provider.peer.node);
+                    continue;
+                }
                 Err(_) => return Err(self.expire()),
             };
-            let envelope = self.envelope(&provider.info)?;
+            let envelope = self.envelope(&provider.info, &link)?;
             let slots_read = envelope.slots.iter().map(|slot| slot.name.clone()).collect();
             let message = outgoing(&envelope, &self.order.body)?;
             match stream.try_send(MessageType::Request, message, !self.order.has_items) {
@@ -204,7 +211,10 @@ impl Exchange {
                 Err(SendRefused::TooLarge { got, limit }) => {
                     return Err(too_large(got, limit, &provider.peer.node));
                 }
-                Err(_) => continue,
+                Err(_) => {
+                    self.was_not_taken(&provider.peer.node);
+                    continue;
+                }
             }
             provider.peer.score.begin();
             mesh.observe_call(&provider.peer, &self.order, self.message_id, slots_read);
@@ -216,7 +226,7 @@ impl Exchange {
         }
     }
 
-    fn envelope(&self, info: &CapabilityInfo) -> Result<Envelope, Fault> {
+    fn envelope(&self, info: &CapabilityInfo, link: &LinkHandle) -> Result<Envelope, Fault> {
         let order = &self.order;
         let parent = order.parent.as_deref();
         let mut envelope = Envelope::default();
@@ -245,7 +255,9 @@ impl Exchange {
         }
         if let Some(session) = &order.session {
             envelope.session = Some(session.id());
-            envelope.slots = session.read(info.reads.iter().chain(&info.writes))?;
+            // What policy keeps from the provider does not travel.
+            let names = info.reads.iter().chain(&info.writes);
+            envelope.slots = session.read(names.filter(|slot| self.mesh.may_read(link, slot)))?;
         }
         Ok(envelope)
     }
@@ -278,7 +290,10 @@ impl Exchange {
         let kind =
             if message_type == MessageType::Stream { MessageKind::Item } else { MessageKind::Response };
         self.observe(kind, body.bytes.len(), None, slots_written);
-        self.absorb(&envelope.slots)?;
+        if let Err(fault) = self.check_writes(&envelope.slots).and_then(|()| self.absorb(&envelope.slots)) {
+            self.give_up();
+            return Err(fault);
+        }
         if message_type == MessageType::Stream {
             return Ok(Part::Item(body));
         }
@@ -346,11 +361,8 @@ pub(super) enum Verdict {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.is_over
-            && let Route::Remote(remote) = &self.route
-        {
-            remote.stream.cancel(ErrorCode::Cancelled);
-            remote.peer.score.forget();
+        if !self.is_over {
+            self.give_up();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use hermes_peer_proto::wire::ErrorCode;
 use hermes_peer_proto::wire::Fault;
+use hermes_peer_proto::wire::NodeId;
 use hermes_peer_proto::wire::Payload;
 
 use crate::link::StreamLost;
@@ -39,6 +40,7 @@ impl Exchange {
             remote.stream.conclude();
             remote.peer.score.forget();
             self.is_over = true;
+            self.was_not_taken(&node);
         } else {
             self.conclude(false);
         }
@@ -55,6 +57,20 @@ impl Exchange {
         fault.may_have_run = may_have_run;
         fault.node = Some(node);
         Verdict::Part(Err(fault))
+    }
+
+    /// A link that did not take the call says nothing about the peer, which may have another one the next moment.
+    pub(super) fn was_not_taken(&mut self, node: &NodeId) {
+        self.tried.retain(|tried| tried != node);
+    }
+
+    /// The rest of the answer is of no use.
+    pub(super) fn give_up(&mut self) {
+        if let Route::Remote(remote) = &self.route {
+            remote.stream.cancel(ErrorCode::Cancelled);
+            remote.peer.score.forget();
+        }
+        self.is_over = true;
     }
 
     /// Bookkeeping for a remote call that is over.

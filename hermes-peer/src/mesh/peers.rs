@@ -193,6 +193,11 @@ impl Peer {
         self.link.load_full().filter(|link| link.is_connected())
     }
 
+    /// The link that calls go over: of two that were made at the same moment not the one that goes.
+    pub(crate) fn calling_link(&self) -> Option<Arc<LinkHandle>> {
+        self.link.load_full().filter(|link| link.takes_calls())
+    }
+
     pub(crate) fn is_linked(&self) -> bool {
         self.ready_link().is_some()
     }

@@ -266,7 +266,7 @@ impl Mesh {
         let info = self.handlers.load().get(&order.capability)?.info.clone();
         let fits = |peer: &Arc<Peer>| {
             let agent = peer.state.lock().agent.clone();
-            peer.is_linked()
+            peer.calling_link().is_some()
                 && !tried.contains(&peer.node)
                 && order.wanted.fits(&peer.node, agent.as_ref(), &info)
         };
@@ -286,9 +286,12 @@ impl Mesh {
                 may_come |= peer.state.lock().failures == 0 || peer.is_configured();
                 peer.want();
             } else {
-                // It has not said yet what it provides, or it goes and may come back.
-                let is_known = peer.state.lock().is_known;
+                // It has not said yet what it provides, or it goes and may come back, or the link that stays is being taken up.
+                let facts = peer.state.lock();
+                let (is_known, is_draining) = (facts.is_known, facts.is_draining);
+                drop(facts);
                 may_come |= !is_known || peer.is_draining_from(&order.capability);
+                may_come |= !is_draining && peer.calling_link().is_none();
             }
         }
         may_come

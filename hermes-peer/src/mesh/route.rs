@@ -124,7 +124,7 @@ pub(crate) fn choose(
         let agent = provider.peer.state.lock().agent.clone();
         wanted.fits(&provider.peer.node, agent.as_ref(), &provider.info)
             && !tried.contains(&provider.peer.node)
-            && provider.peer.is_linked()
+            && provider.peer.calling_link().is_some()
     };
     let fitting: Vec<&Provider> = providers.iter().filter(fits).collect();
     let is_fresh = |provider: &&&Provider| {

@@ -75,7 +75,7 @@ impl Link {
     /// # Errors
     /// [`OpenRefused`].
     pub fn open(&mut self, priority: u8) -> Result<StreamId, OpenRefused> {
-        if self.peer_going_away || self.going_away.is_some() {
+        if self.is_going_away() {
             return Err(OpenRefused::GoingAway);
         }
         let (limit, window) = (self.peer.max_streams, self.peer.stream_window);

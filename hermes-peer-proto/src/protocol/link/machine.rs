@@ -210,6 +210,11 @@ impl Link {
         Some(self.connection.as_ref()?.liveness.last_heard())
     }
 
+    /// Whether either side has said that it takes no new streams.
+    pub fn is_going_away(&self) -> bool {
+        self.peer_going_away || self.going_away.is_some()
+    }
+
     /// How busy the peer said it is, from 0 to 100.
     pub fn peer_load(&self) -> u8 {
         self.peer_load
