@@ -4,15 +4,24 @@ pub mod proxy;
 pub mod raw;
 
 use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hermes_peer::Call;
+use hermes_peer::CallError;
+use hermes_peer::Capability;
+use hermes_peer::Context;
+use hermes_peer::Failure;
 use hermes_peer::Node;
 use hermes_peer::NodeBuilder;
 use hermes_peer::certificates::Authority;
 use hermes_peer::certificates::DEFAULT_VALIDITY;
+use hermes_peer::handler;
+use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::raw::RawIdentity;
@@ -242,4 +251,88 @@ impl Drop for Victim {
             runtime.shutdown_background();
         }
     }
+}
+
+/// A capability `demo.sleep` that never ends; the gauge sees it come and go.
+///
+/// # Panics
+/// Never: the name is one.
+pub fn sleeper(gauge: &Gauge) -> impl Capability + use<> {
+    let gauge = gauge.clone();
+    handler("demo.sleep", move |(): (), _context: Context| {
+        let at_work = gauge.begin();
+        async move {
+            let _at_work = at_work;
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    })
+    .expect("the name is one")
+}
+
+/// What has not ended by then hangs.
+const NEVER: Duration = Duration::from_secs(25);
+
+/// The one ending of a call.
+///
+/// # Errors
+/// The call's own.
+///
+/// # Panics
+/// If it hangs.
+pub async fn ending(call: Call<Value>) -> Result<Value, CallError> {
+    tokio::time::timeout(NEVER, call.into_future()).await.expect("a call ends")
+}
+
+/// Two doors: one that a handler opens when it is at work, one that it waits before.
+#[derive(Debug)]
+pub struct Gate {
+    entered: Semaphore,
+    leave: Semaphore,
+}
+
+impl Gate {
+    /// Both doors closed.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { entered: Semaphore::new(0), leave: Semaphore::new(0) })
+    }
+
+    /// A handler is at work, and waits until it may go on.
+    ///
+    /// # Panics
+    /// Never: no door is ever locked.
+    pub async fn pass(&self) {
+        self.entered.add_permits(1);
+        self.leave.acquire().await.expect("the gate stays").forget();
+    }
+
+    /// Waits until a handler is at work.
+    ///
+    /// # Panics
+    /// Never: no door is ever locked.
+    pub async fn someone_entered(&self) {
+        self.entered.acquire().await.expect("the gate stays").forget();
+    }
+
+    /// Lets this many handlers go on.
+    pub fn let_go(&self, count: usize) {
+        self.leave.add_permits(count);
+    }
+}
+
+/// The Rust files below a folder, in order.
+///
+/// # Panics
+/// If it cannot be read.
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in folder.read_dir().into_iter().flatten() {
+        let path = entry.expect("a folder can be read").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
 }

@@ -1,9 +1,8 @@
 //! No file becomes the one where everything happens: 400 lines before the tests, 100 lines per function.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
-
 use std::path::Path;
-use std::path::PathBuf;
+
+use hermes_peer_tests::rust_files;
 
 const MAX_FILE: usize = 400;
 const MAX_FUNCTION: usize = 100;
@@ -97,18 +96,4 @@ fn function_name(line: &str) -> Option<&str> {
     let is_signature = before.split_whitespace().all(|word| is_qualifier(word) || word.ends_with(')'));
     let end = after.find(|c: char| !c.is_alphanumeric() && c != '_')?;
     is_signature.then(|| &after[..end])
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in folder.read_dir().into_iter().flatten() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
 }

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources has failed")]
 
 use std::path::Path;
-use std::path::PathBuf;
+
+use hermes_peer_tests::rust_files;
 
 /// A module and the modules that it may import, from either crate. Its own name is understood.
 type Row = (&'static str, &'static [&'static str]);
@@ -215,18 +216,4 @@ fn module_path(file: &Path) -> Vec<String> {
     let names = file.with_extension("");
     let names = names.iter().map(|name| name.to_string_lossy().into_owned());
     names.filter(|name| name != "mod" && name != "lib").collect()
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
 }

@@ -16,22 +16,21 @@ use hermes_peer::Items;
 use hermes_peer::Node;
 use hermes_peer::ReplyPart;
 use hermes_peer::capability;
+use hermes_peer_tests::Gate;
 use hermes_peer_tests::Lab;
 use hermes_peer_tests::endpoint;
 use serde_json::Value;
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 /// How often handlers ran, and what they wait for.
 struct Runs {
     count: AtomicU32,
-    entered: Semaphore,
-    leave: Semaphore,
+    gate: Arc<Gate>,
 }
 
 impl Runs {
     fn new() -> Arc<Self> {
-        Arc::new(Self { count: AtomicU32::new(0), entered: Semaphore::new(0), leave: Semaphore::new(0) })
+        Arc::new(Self { count: AtomicU32::new(0), gate: Gate::new() })
     }
 
     fn add(&self) -> u32 {
@@ -61,8 +60,7 @@ async fn other(_input: Value, context: Context) -> Result<u32, Failure> {
 async fn slow(context: Context) -> Result<u32, Failure> {
     let runs = context.state::<Arc<Runs>>()?;
     let run = runs.add();
-    runs.entered.add_permits(1);
-    runs.leave.acquire().await.unwrap().forget();
+    runs.gate.pass().await;
     Ok(run)
 }
 
@@ -195,10 +193,10 @@ async fn calls_of_one_key_at_the_same_time_run_once_and_all_get_the_answer() {
     let calls: Vec<_> = (0..50)
         .map(|_| tokio::spawn(caller.call::<u32>("demo.slow", &()).idempotency_key("k").into_future()))
         .collect();
-    runs.entered.acquire().await.unwrap().forget();
+    runs.gate.someone_entered().await;
     // All fifty have arrived when a later call on the same link has been answered.
     caller.call::<Value>("demo.count", &()).await.unwrap();
-    runs.leave.add_permits(50);
+    runs.gate.let_go(50);
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap(), 1);
     }

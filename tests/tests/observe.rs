@@ -156,16 +156,32 @@ async fn the_timeline_of_a_session_has_every_message_both_ways() {
     assert!(told[1]["took_ms"].as_f64().unwrap() >= 0.0);
 }
 
+/// A caller and the three that its call goes through.
+async fn three_hops(lab: &Lab) -> [Node; 4] {
+    let third = lab.provider("third").capability(hop_three).start().await.expect("the node starts");
+    let second = lab
+        .provider("second")
+        .capability(hop_two)
+        .peer("third", &endpoint(&third))
+        .start()
+        .await
+        .expect("the node starts");
+    let first = lab
+        .provider("first")
+        .capability(hop_one)
+        .peer("second", &endpoint(&second))
+        .start()
+        .await
+        .expect("the node starts");
+    let caller = lab.caller_of("caller", &first).start().await.expect("the node starts");
+    [caller, first, second, third]
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_trace_and_one_session_go_through_all_hops() {
     // FC-077
     let lab = Lab::new();
-    let third = lab.provider("third").capability(hop_three).start().await.unwrap();
-    let second =
-        lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
-    let first =
-        lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
-    let caller = lab.caller_of("caller", &first).start().await.unwrap();
+    let [caller, first, second, third] = three_hops(&lab).await;
     let mut done = caller.subscribe::<u32>("hop.done").unwrap();
     let session = caller.open_session().unwrap();
     let traces: Vec<String> = caller.call("hop.one", &()).session(&session).await.unwrap();
@@ -205,12 +221,7 @@ async fn one_trace_and_one_session_go_through_all_hops() {
 async fn an_event_that_a_handler_publishes_belongs_to_the_calls_session() {
     // FC-077
     let lab = Lab::new();
-    let third = lab.provider("third").capability(hop_three).start().await.unwrap();
-    let second =
-        lab.provider("second").capability(hop_two).peer("third", &endpoint(&third)).start().await.unwrap();
-    let first =
-        lab.provider("first").capability(hop_one).peer("second", &endpoint(&second)).start().await.unwrap();
-    let caller = lab.caller_of("caller", &first).start().await.unwrap();
+    let [caller, first, _second, _third] = three_hops(&lab).await;
     let mut done = caller.subscribe::<u32>("hop.done").unwrap();
     let session = caller.open_session().unwrap();
     let event = timeout(PATIENCE, async {

@@ -12,11 +12,11 @@ use hermes_peer::Node;
 use hermes_peer::SessionId;
 use hermes_peer::capability;
 use hermes_peer::config::Config;
+use hermes_peer_tests::Gate;
 use hermes_peer_tests::Lab;
 use hermes_peer_tests::eventually;
 use serde_json::Value;
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 /// Notes the intent.
 #[capability("nlu.detect", writes = ["intent"])]
@@ -53,27 +53,6 @@ async fn peek(slot: String, context: Context) -> Result<Option<Value>, Failure> 
 #[capability("nosy.poke", reads = ["intent"])]
 async fn poke(slot: String, context: Context) -> Result<(), Failure> {
     context.set_slot(&slot, &1)
-}
-
-/// Two doors: one that a handler opens when it is at work, one that it waits before.
-struct Gate {
-    entered: Semaphore,
-    leave: Semaphore,
-}
-
-impl Gate {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { entered: Semaphore::new(0), leave: Semaphore::new(0) })
-    }
-
-    async fn pass(&self) {
-        self.entered.add_permits(1);
-        self.leave.acquire().await.expect("the gate stays").forget();
-    }
-
-    async fn someone_entered(&self) {
-        self.entered.acquire().await.expect("the gate stays").forget();
-    }
 }
 
 /// Writes the intent once it may go on.
@@ -169,7 +148,7 @@ async fn a_write_on_top_of_another_that_it_has_not_seen_is_a_conflict() {
     let running = tokio::spawn(caller.call::<()>("slow.detect", &()).session(&session).into_future());
     gate.someone_entered().await;
     caller.call::<Value>("nlu.detect", "second").session(&session).await.unwrap();
-    gate.leave.add_permits(1);
+    gate.let_go(1);
     let error = running.await.unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::SlotConflict);
     assert!(error.message().contains("`intent`"), "{error}");
@@ -263,7 +242,7 @@ async fn a_call_in_flight_keeps_its_session_alive() {
         let idle = caller.open_session().unwrap();
         eventually("an idle session expires", || caller.session(idle.id()).is_err()).await;
     }
-    gate.leave.add_permits(2);
+    gate.let_go(2);
     running.await.unwrap().unwrap();
     assert_eq!(busy.get::<String>("intent").unwrap().as_deref(), Some("slow"));
     assert_eq!(items.next().await.unwrap().unwrap(), 2);
@@ -281,7 +260,7 @@ async fn a_session_that_is_closed_under_a_running_call_takes_no_write() {
     let running = tokio::spawn(caller.call::<()>("slow.detect", &()).session(&session).into_future());
     gate.someone_entered().await;
     session.close();
-    gate.leave.add_permits(1);
+    gate.let_go(1);
     assert_eq!(code(running.await.unwrap()), ErrorCode::SessionExpired);
 }
 

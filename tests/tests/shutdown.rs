@@ -17,36 +17,18 @@ use hermes_peer::Items;
 use hermes_peer::LinkState;
 use hermes_peer::Node;
 use hermes_peer::capability;
+use hermes_peer_tests::Gate;
 use hermes_peer_tests::Lab;
 use hermes_peer_tests::endpoint;
 use hermes_peer_tests::eventually;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What handlers wait for.
-struct Gate {
-    entered: Semaphore,
-    leave: Semaphore,
-}
-
-impl Gate {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { entered: Semaphore::new(0), leave: Semaphore::new(0) })
-    }
-
-    async fn someone_entered(&self) {
-        self.entered.acquire().await.unwrap().forget();
-    }
-}
-
 /// Says which node it is, when it may.
 #[capability("demo.slow")]
 async fn slow(context: Context) -> Result<String, Failure> {
-    let gate = context.state::<Arc<Gate>>()?;
-    gate.entered.add_permits(1);
-    gate.leave.acquire().await?.forget();
+    context.state::<Arc<Gate>>()?.pass().await;
     Ok(context.node().id().to_string())
 }
 
@@ -64,8 +46,7 @@ async fn items(context: Context) -> Result<Items<u32>, Failure> {
     let (sender, items) = Items::channel(1);
     tokio::spawn(async move {
         sender.send(1).await;
-        gate.entered.add_permits(1);
-        gate.leave.acquire().await.unwrap().forget();
+        gate.pass().await;
         sender.send(2).await;
     });
     Ok(items)
@@ -110,7 +91,7 @@ async fn what_runs_comes_to_its_end_and_new_calls_go_to_another_provider() {
     let error = caller.call::<String>("demo.node", &()).wait_for_provider(Duration::ZERO).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unavailable, "nobody else provides it to this one: {error}");
     assert!(!running.is_finished() && !shutting.is_finished(), "it waits for what runs");
-    gate.leave.add_permits(2);
+    gate.let_go(2);
     assert_eq!(running.await.unwrap().unwrap(), "first");
     assert_eq!(stream.next().await.unwrap().unwrap(), 2);
     assert!(stream.next().await.is_none(), "the stream ends whole");
