@@ -369,3 +369,24 @@ async fn names_of_events_and_groups_are_checked() {
     drop(kept);
     node.subscribe::<u32>("b.1").unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_too_large_for_one_subscriber_still_goes_to_the_others() {
+    let lab = Lab::new();
+    let publisher = lab.provider("publisher").start().await.unwrap();
+    let mut subscribers = Vec::new();
+    // In whichever order they are served, one that takes it comes after one that does not.
+    for (name, max_message) in [("a", 2_048), ("b", 1 << 20), ("c", 2_048), ("d", 1 << 20)] {
+        let node = lab.caller_of(name, &publisher).max_message(max_message).start().await.unwrap();
+        let subscription = node.subscribe::<String>("news.made").unwrap();
+        is_known(&publisher, &node).await;
+        subscribers.push((node, max_message, subscription));
+    }
+    let error = publisher.publish("news.made", &"x".repeat(4_096)).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
+    for (_node, max_message, subscription) in &mut subscribers {
+        if *max_message > 4_096 {
+            assert_eq!(event(subscription).await.value.len(), 4_096);
+        }
+    }
+}

@@ -318,3 +318,30 @@ async fn without_rules_another_tenant_neither_publishes_nor_subscribes() {
         assert_ne!(event.topic.as_str(), "news.stranger");
     }
 }
+
+/// Says what it may read, and writes the slot that it is told to.
+#[capability("slots.use", reads = ["intent", "secret"], writes = ["answer", "verdict"])]
+async fn use_slots(slot: String, context: Context) -> Result<Vec<Option<String>>, Failure> {
+    let read = vec![context.slot("intent")?, context.slot("secret")?];
+    context.set_slot(&slot, &"written")?;
+    Ok(read)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sessions_slots_are_read_and_written_as_its_owners_rules_say() {
+    let agent = "agent://acme/lab/provider";
+    let provider = provider(agent).capability(use_slots).start().await.unwrap();
+    let rules = vec![allow(Verb::ReadSlot, "intent", agent), allow(Verb::WriteSlot, "answer", agent)];
+    let owner = builder("agent://acme/lab/owner", "owner").peer("provider", &endpoint(&provider));
+    let owner = owner.policy(rules).start().await.unwrap();
+    let session = owner.open_session().unwrap();
+    session.set("intent", &"refund").unwrap();
+    session.set("secret", &"kept").unwrap();
+    let read: Vec<Option<String>> = owner.call("slots.use", "answer").session(&session).await.unwrap();
+    assert_eq!(read, [Some("refund".to_owned()), None], "what no rule allows does not travel");
+    assert_eq!(session.get::<String>("answer").unwrap().as_deref(), Some("written"));
+    let error = owner.call::<Value>("slots.use", "verdict").session(&session).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PermissionDenied);
+    assert!(error.message().contains("`verdict`") && error.may_have_run(), "{error}");
+    assert_eq!(session.get::<String>("verdict").unwrap(), None);
+}

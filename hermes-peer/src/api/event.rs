@@ -37,7 +37,7 @@ tokio::task_local! {
 ///
 /// # Errors
 /// Of the future: `RATE_LIMITED` past the node's rate for the topic, `LOOP_DETECTED` if it follows from eight other events,
-/// `TOO_LARGE`, `INVALID_INPUT`.
+/// `INVALID_INPUT`, and `TOO_LARGE` if a subscriber's node takes no event of this size: those who take it have got it.
 #[must_use = "an event is not published until it is awaited"]
 pub struct Publish {
     node: Node,

@@ -92,10 +92,14 @@ impl Mesh {
                 targets.local.iter().for_each(|queue| queue.push(event.clone()));
             }
         }
+        // One that takes less than others keeps it from nobody else.
+        let mut refused = None;
         for (node, share) in targets.peers {
-            self.send_event(&node, &share, envelope.clone(), &body)?;
+            if let Err(fault) = self.send_event(&node, &share, envelope.clone(), &body) {
+                refused.get_or_insert(fault);
+            }
         }
-        Ok(count)
+        refused.map_or(Ok(count), Err)
     }
 
     fn send_event(
