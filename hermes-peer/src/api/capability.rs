@@ -54,6 +54,9 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + S
 /// assert_eq!(info.description, "Finds the passages that answer a question.");
 /// assert_eq!(info.cost, 2);
 /// ```
+///
+/// Each call runs in a task of the node's runtime. What computes for long without an `await`, such as a model, belongs into
+/// [`tokio::task::spawn_blocking`]: a thread that it holds serves nobody else.
 pub trait Capability: Send + Sync + 'static {
     /// How it describes itself to the mesh.
     fn info(&self) -> CapabilityInfo;
